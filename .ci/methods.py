@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import dfprivacy
-from dfprivacy.frames.lookup import signature_of, statistics_of
+from dfprivacy.frames.lookup import build_signature, list_statistics
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
 
@@ -77,7 +77,7 @@ class ColumnMethods(Registered[Answer]):
 def write_code() -> str:
     """Return the code of all methods."""
     kinds_by_scope = {
-        scope: [kind for kind in statistics_of(scope).values() if _is_own(kind)]
+        scope: [kind for kind in list_statistics(scope).values() if _is_own(kind)]
         for scope in ("group", "frame", "column")
     }
     frame, group = kinds_by_scope["frame"], kinds_by_scope["group"]
@@ -107,7 +107,7 @@ def _answers_one(kind: type[Question]) -> bool:
 
 def _write_method(kind: type[Question]) -> str:
     positional, keywords, terms = ["self"], [], []
-    for name, parameter in signature_of(kind).parameters.items():
+    for name, parameter in build_signature(kind).parameters.items():
         if name == "self":
             continue
         if name in {"epsilon", "rho", "delta", "interval", "population"}:

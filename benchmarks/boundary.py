@@ -100,7 +100,7 @@ class Whole(int):
     __repr__ = __int__ = __index__ = __add__ = __hash__ = Refuses._refuse  # type: ignore[assignment]  # noqa: SLF001
 
 
-def nested(depth: int, make: Callable[[Any], Any]) -> Any:
+def nest_values(depth: int, make: Callable[[Any], Any]) -> Any:
     """Return containers in containers."""
     container: Any = make(())
     for _ in range(depth):
@@ -124,8 +124,8 @@ HOSTILE: tuple[Any, ...] = (
     float("nan"),
     pd.NA,
     pd.NaT,
-    nested(2000, list),
-    nested(2000, tuple),
+    nest_values(2000, list),
+    nest_values(2000, tuple),
     {},
     {1},
     np.arange(3),
@@ -552,7 +552,7 @@ def cells() -> Iterator[Cell]:
             yield Cell(front, *arguments)
 
 
-def sampled(tried: Iterable[Any], sample: int) -> list[Any]:
+def sample_cases(tried: Iterable[Any], sample: int) -> list[Any]:
     """Return one of `sample` things to be tried, spread over all that they differ in."""
     return sorted(tried, key=lambda item: zlib.crc32(repr(item).encode()))[::sample]
 
@@ -736,7 +736,7 @@ ODD_ROWS = (None, "'no number', 3", "NULL, NULL", "'', -'inf'::DOUBLE", "'7e99',
 _COUNTS = re.compile(r"\b4,?(?:099|100)\b")
 
 
-def _printed(work: Callable[[], Any]) -> tuple[Any, str]:
+def _capture_prints(work: Callable[[], Any]) -> tuple[Any, str]:
     """Return the result of a call, and the text that the process printed meanwhile."""
     with tempfile.TemporaryFile() as file:
         duplicates = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
@@ -762,9 +762,9 @@ def _ask_table(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
         if row is not None:  # what computed columns make of it is checked by INSERT alone
             con.execute("INSERT INTO t(id, k, x) VALUES (-1, '-1', 0)")
             con.execute(f"UPDATE t SET (k, x) = ({row}) WHERE id = -1")
-        _printed(lambda: con.execute(setting))
-        parts, printed = _printed(lambda: run_call(lambda: TABLE_ASKS[ask](con)))
-        left, _ = _printed(lambda: _views(con))
+        _capture_prints(lambda: con.execute(setting))
+        parts, printed = _capture_prints(lambda: run_call(lambda: TABLE_ASKS[ask](con)))
+        left, _ = _capture_prints(lambda: _views(con))
     return (*parts, left, _COUNTS.findall(printed))
 
 
@@ -787,7 +787,7 @@ def compare_tables(setting: str, ask: str, tally: Found) -> None:
 
 def tables(sample: int, tally: Found) -> None:
     """Compare the outcome over tables of a caller's connection, under each of its settings."""
-    for setting, ask in sampled(itertools.product(CONNECTION, TABLE_ASKS), sample):
+    for setting, ask in sample_cases(itertools.product(CONNECTION, TABLE_ASKS), sample):
         compare_tables(setting, ask, tally)
 
 
@@ -842,7 +842,7 @@ def failing(function: Callable[..., Any], at: int) -> Callable[..., Any]:
 def interrupting(work: Callable[[], Any], at: int) -> Callable[[], Any]:
     """Return a call that Ctrl-C ends at the `at`-th line of ours."""
 
-    def interrupted() -> Any:
+    def interrupt() -> Any:
         lines = itertools.count()
 
         def trace(frame: Any, event: str, _: object) -> Any:
@@ -859,7 +859,7 @@ def interrupting(work: Callable[[], Any], at: int) -> Callable[[], Any]:
         finally:
             sys.settrace(None)
 
-    return interrupted
+    return interrupt
 
 
 FAULTED = (
@@ -892,7 +892,7 @@ def faults(sample: int, tally: Found) -> None:
             return ASKS[ask](handed, column_kind)
 
         expected = run_call(work)
-        for name, at in sampled(itertools.product(ALLOCATORS, range(12)), sample):
+        for name, at in sample_cases(itertools.product(ALLOCATORS, range(12)), sample):
             with mock.patch.object(np, name, failing(getattr(np, name), at)):
                 fault(f"no memory for {name}, call {at}", ask, work, expected, tally)
         for at in range(0, 3000, 7 * sample):
@@ -953,7 +953,7 @@ _SAID = {
 """Messages of a process that has too little memory."""
 
 
-def limited(megabytes: Sequence[int], tally: Found) -> None:
+def limit_memory(megabytes: Sequence[int], tally: Found) -> None:
     """Limit the memory of a process: its output is fixed, or the system ends it."""
     for size in megabytes:
         tally.runs += 1
@@ -968,7 +968,7 @@ def limited(megabytes: Sequence[int], tally: Found) -> None:
 def battery(sample: int = 1) -> Found:
     """Run every `sample`-th cell and fault."""
     tally = Found()
-    for cell in sampled(cells(), sample):
+    for cell in sample_cases(cells(), sample):
         compare(cell, tally)
     tables(sample, tally)
     faults(sample, tally)
@@ -983,13 +983,13 @@ def main() -> None:
     sample = parser.parse_args().sample
     tally = battery(sample)
     if sample == 1:
-        limited((50, 100, 200, 400, 800, 1600), tally)
+        limit_memory((50, 100, 200, 400, 800, 1600), tally)
     kinds = sum(len(front_kinds) for front_kinds, _ in FRONTS.values())
     print(f"ways to hand rows in     {len(FRONTS):8,}")
     print(f"declared types           {kinds:8,}")
     print(f"questions                {len(ASKS):8,}")
     print(f"settings of a connection {len(CONNECTION):8,}, by {len(TABLE_ASKS)} questions")
-    print(f"cells                    {len(sampled(cells(), sample)):8,}")
+    print(f"cells                    {len(sample_cases(cells(), sample)):8,}")
     print(f"calls compared           {tally.runs:8,}")
     print(f"outcomes that differed   {len(tally.different):8,}   (target 0)")
     for line in tally.different[:40]:

@@ -32,7 +32,13 @@ from benchmarks.page import run
 from benchmarks.subset_optimal import dick_means
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
-from dfprivacy.measurement.binning import VALUE_BITS, Octaves, SignificantBits, clipped, rounded
+from dfprivacy.measurement.binning import (
+    VALUE_BITS,
+    Octaves,
+    SignificantBits,
+    clip_values,
+    round_values,
+)
 from dfprivacy.papers import SubsetMean
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import Center, Mean, octaves
@@ -72,10 +78,10 @@ ENOUGH = 1000  # rows times epsilon from which on an error counts
 OTHERS = ("octaves alone", "subset", "inverse", "dick", "quantiles", "CoinPress")
 
 
-def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int) -> BinTable:
+def build_table(values: np.ndarray, binning: Octaves | SignificantBits, copies: int) -> BinTable:
     """Return the table that one pass over so many equal groups would make."""
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
-    rounded_values, labels = rounded(clipped(values), VALUE_BITS), binning.labels(values)
+    rounded_values, labels = round_values(clip_values(values), VALUE_BITS), binning.labels(values)
     if isinstance(binning, SignificantBits):
         return copy_groups(bin_table(pa.table({}), 1, binning, none, labels, rows=ones), copies)
     excess = rounded_values - binning.bases(binning.numbers(labels))
@@ -87,7 +93,7 @@ def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int
 def octave_means(values: np.ndarray, epsilon: Fraction, copies: int, *, zoom: bool) -> np.ndarray:
     """Return means without bounds, each as that of a whole frame, or off octaves alone."""
     part = OctavePart("x", {"x": Mean("x")}, grouped=False)
-    measured = MeasuredOctaves(part, table_of(values, FINE, copies))
+    measured = MeasuredOctaves(part, build_table(values, FINE, copies))
     with nullcontext() if zoom else mock.patch.object(octaves, "find_bounds", octaves_alone):
         return measured.answer_apart(Epsilon(epsilon)).answers["x"][0].columns(0.95)[0]
 
@@ -96,8 +102,10 @@ def octave_means(values: np.ndarray, epsilon: Fraction, copies: int, *, zoom: bo
 def other_means(values: np.ndarray, epsilon: Fraction, copies: int, mean: Any) -> np.ndarray:
     """Return means by another statistic of this package."""
     part = mean.part("x", grouped=False)
-    table = table_of(values, part.binning(), copies)
-    return part.measured(table).answer(Epsilon(epsilon), None).answers["x"][0].columns(0.95)[0]
+    table = build_table(values, part.binning(), copies)
+    return (
+        part.read_measurement(table).answer(Epsilon(epsilon), None).answers["x"][0].columns(0.95)[0]
+    )
 
 
 def mean_within(
@@ -114,14 +122,14 @@ def mean_within(
     return low + (high - low) * np.clip(ratio, 0, 1)
 
 
-def range_of(values: np.ndarray) -> float:
+def find_range(values: np.ndarray) -> float:
     """Return the range that the data are told to lie in, either side of zero."""
     return 1e7 if np.abs(values).max() <= 1e7 else 2e9
 
 
 def quantile_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.ndarray:
     """Return means within private quantiles, which cost .15 of epsilon each."""
-    n, reach = len(values), range_of(values)
+    n, reach = len(values), find_range(values)
     edges = np.concatenate([[-reach], values, [reach]])
     spread = np.maximum(np.diff(edges), reach * 1e-13)  # ties are a little apart
     ends = []
@@ -137,7 +145,7 @@ def quantile_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.nda
 
 def coinpress_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.ndarray:
     """Return means by CoinPress (Biswas et al. 2020) with Laplace noise, sigma and range known."""
-    n, reach = len(values), range_of(values)
+    n, reach = len(values), find_range(values)
     sigma = max(float(values.std()), 1e-6)
     rows = np.maximum(n + r.laplace(size=copies) / (0.05 * epsilon), 1)
     center, radius = np.zeros(copies), np.full(copies, reach)
@@ -183,12 +191,12 @@ def error(means: np.ndarray, truth: float, unit: float) -> float:
     return float(np.sqrt(np.mean((answers - truth) ** 2))) / unit
 
 
-def settings_of(data: tuple[str, int], releases: int) -> list[Setting]:
+def measure_settings(data: tuple[str, int], releases: int) -> list[Setting]:
     """Measure one data set under every epsilon."""
     (name, size), settings = data, []
     values = np.sort(SETS[name](np.random.default_rng([7, size, len(name)]), size))
     truth = float(values.mean())
-    distinct, rows = np.unique(rounded(clipped(values), VALUE_BITS), return_counts=True)
+    distinct, rows = np.unique(round_values(clip_values(values), VALUE_BITS), return_counts=True)
     for epsilon in EPSILONS:
         unit, r = subset_width(values, float(epsilon)), np.random.default_rng([5, size])
         estimates = [
@@ -267,7 +275,9 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
     """Return the page, and whether all targets are met."""
     releases, sizes = (40, SIZES[:1]) if quick else (releases, SIZES)
     with ProcessPoolExecutor(2) as pool:
-        parts = pool.map(partial(settings_of, releases=releases), itertools.product(SETS, sizes))
+        parts = pool.map(
+            partial(measure_settings, releases=releases), itertools.product(SETS, sizes)
+        )
         settings = list(itertools.chain.from_iterable(parts))
     targets = checks(settings, constants(releases))
     text = (

@@ -34,7 +34,7 @@ from dfprivacy.engine.adopt import Columns
 from dfprivacy.frames.measuring import measure
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import keys_of
+from dfprivacy.release.terms import read_keys
 from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.octaves import BiasAwareEstimator, MeasuredOctaves, OctavePart
 
@@ -166,7 +166,7 @@ class Data:
 
     def count(self, question: OctavePart) -> MeasuredOctaves:
         """Count the rows of each sample or group exactly."""
-        keys = keys_of(range(len(self.parts)), ["g"])
+        keys = read_keys(range(len(self.parts)), ["g"])
         counts: Any = measure(self.frame, [question], Columns(["g"], keys))[1][0]
         return counts
 
@@ -187,7 +187,7 @@ def judge_samples(
     """Release a statistic of each sample many times at each epsilon, and judge the answers."""
     question: Any = STATISTICS[kind]
     part = OctavePart("x", {"x": question("x")}, grouped=False)
-    counts = part.measured(copy_groups(data.count(part).table, count))
+    counts = part.read_measurement(copy_groups(data.count(part).table, count))
     for epsilon in epsilons:
         with permit("benchmarks.honesty"):
             answered = counts.answer_apart(Epsilon(Fraction(str(epsilon))))

@@ -55,13 +55,15 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
                 table = copy_groups(exact.table, releases)
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
-                        release = part.measured(table).answer(Epsilon(Fraction(str(epsilon))), None)
+                        release = part.read_measurement(table).answer(
+                            Epsilon(Fraction(str(epsilon))), None
+                        )
                     value, low, high, *_ = release.answers["x"][0].columns(LEVEL)  # and a note
                     start = f"{name} | {rows:,} | {epsilon:g} | {q}"
-                    yield summed(start, values, q, value, low, high)
+                    yield sum_intervals(start, values, q, value, low, high)
 
 
-def summed(
+def sum_intervals(
     start: str, values: np.ndarray, q: float, value: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[float, str]:
     """Return the share of intervals that hold the truth, and a line."""
@@ -93,7 +95,7 @@ def list_lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, s
                 law = part.law(loss, part.candidates())
                 for _ in range(releases):
                     with permit("benchmarks.honesty_quantiles"):
-                        answers = part.measured(exact.table).answer(loss, None).answers["x"]
+                        answers = part.read_measurement(exact.table).answer(loss, None).answers["x"]
                     estimates = np.array([answer.columns(LEVEL)[0][0] for answer in answers])
                     below, upto = (
                         np.searchsorted(values, estimates * factor, side)

@@ -35,7 +35,7 @@ def private(frame):
     return grouped.mean("x", bounds=(0, 100), epsilon=1, delta=1e-6)
 
 
-def compared(folder):
+def compare_backends(folder):
     table = ibis.duckdb.connect().read_parquet(folder / "*.parquet")
     mean = table.group_by("g").aggregate(table.x.mean().name("x"))
     yield "Ibis on DuckDB", mean.to_pyarrow, lambda: private(table)
@@ -47,7 +47,7 @@ def main(millions):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written(folder, millions)
-        for title, plain, ours in compared(folder):
+        for title, plain, ours in compare_backends(folder):
             first, second = (time.wall for time in measure_in_turn(plain, ours, 3))
             print(f"| {title} | {first:.2f} s | {second:.2f} s | {second / first:.1f} |")
 

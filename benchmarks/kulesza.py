@@ -81,17 +81,17 @@ def copies(points: np.ndarray, releases: int) -> tuple[dfp.Private, range]:
     return dfp.frame(relation), range(releases)
 
 
-def squared_errors(
+def square_errors(
     points: np.ndarray, releases: int, questions: dict[str, Any], epsilon: float
 ) -> dict[str, Measured]:
     """Return the mean squared error of each answer of a release over copies of the points."""
     frame, keys = copies(points, releases)
     table = frame.group_by("copy", keys=keys).agg(**questions, epsilon=epsilon).to_arrow_table()
     truth = {"mean": points.mean(), "variance": points.var()}
-    return {name: measured(table[name].to_numpy() - truth[name]) for name in questions}
+    return {name: measure_rows(table[name].to_numpy() - truth[name]) for name in questions}
 
 
-def measured(errors: np.ndarray) -> Measured:
+def measure_rows(errors: np.ndarray) -> Measured:
     """Return the mean of the squares and its standard error."""
     squares = errors**2
     return Measured(float(squares.mean()), float(squares.std() / np.sqrt(len(squares))))
@@ -104,7 +104,7 @@ def figure_two(releases: int) -> list[Setting]:
         for mean in MEANS:
             points = (np.arange(POINTS) < round(mean * POINTS)).astype(float)
             errors = [
-                squared_errors(
+                square_errors(
                     points,
                     releases,
                     {"mean": mean},
@@ -131,8 +131,8 @@ def variance_table(releases: int) -> pd.DataFrame:
         for epsilon in (0.5, 1.0):
             arguments = {"column": "x", "bounds": (0, 1), "clipping": False}
             both = {"mean": dfp.mean(**arguments), "variance": dfp.var(**arguments)}
-            ours = squared_errors(points, releases, both, epsilon)
-            alone = squared_errors(points, releases, {"mean": both["mean"]}, epsilon)
+            ours = square_errors(points, releases, both, epsilon)
+            alone = square_errors(points, releases, {"mean": both["mean"]}, epsilon)
             centered = _split_variance(points, 0.5, releases, epsilon, generator)
             plain = _split_variance(points, 0.0, releases, epsilon, generator)
             rows.append(
@@ -161,7 +161,7 @@ def _split_variance(
     n, first, second = np.array([[POINTS], [moved.sum()], [(moved**2).sum()]]) + noise
     n = np.maximum(n, 1)
     variance = np.clip(second / n - (first / n) ** 2, 0, 0.25)
-    return measured(variance - points.var())
+    return measure_rows(variance - points.var())
 
 
 def draw(settings: list[Setting], path: Path) -> None:

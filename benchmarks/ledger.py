@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import loss_of
+from dfprivacy.accounting.loss import read_loss
 from dfprivacy.accounting.spending import account
 
 TARGET = 5.0  # milliseconds
@@ -51,7 +51,7 @@ def works(directory: Path, descriptor: int) -> dict[str, Callable[[], object]]:
     charged = frame.dp(ledger=ledger, dataset="benchmark")
     ledger_account, charge = (
         account(ledger, "benchmark", version="1"),
-        Charge(loss_of(0.01), question="q"),
+        Charge(read_loss(0.01), question="q"),
     )
     groups = pa.table({"key": range(1000), "mean": [0.5] * 1000, "count": range(1000)})
     marks = (ledger_account.fingerprint(str(number), {}) for number in count())
@@ -64,7 +64,7 @@ def works(directory: Path, descriptor: int) -> dict[str, Callable[[], object]]:
         "of that: look at what is left": lambda: ledger_account.check(charge),
         "of that: charge": lambda: ledger_account.pay(charge),
         "keep a release of 1,000 groups": lambda: ledger_account.remember(next(marks), groups),
-        "repeat it": lambda: ledger_account.remembered(kept_mark),
+        "repeat it": lambda: ledger_account.recall(kept_mark),
         "one flush of a page": lambda: flush(descriptor),
     }
 

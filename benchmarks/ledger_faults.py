@@ -116,7 +116,7 @@ class Disk:
         for path in self._files():
             self.flushed[path.stat().st_ino] = path.read_bytes()
         for name in self.NAMES:
-            setattr(os, name, self._counted(name))
+            setattr(os, name, self._count_calls(name))
 
     def restore(self) -> None:
         """Give the process its own functions back."""
@@ -129,7 +129,7 @@ class Disk:
     def _flush_names(self) -> None:
         self.names = {path.name: path.stat().st_ino for path in self._files()}
 
-    def _counted(self, name: str) -> Callable[..., Any]:
+    def _count_calls(self, name: str) -> Callable[..., Any]:
         real = self.real[name]
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -273,7 +273,7 @@ class Case:
         return FORGET in begun or paid == (table is not None)  # both are there, or neither
 
 
-def tried(case: Case, fault: Callable[[Disk, int, Any, tuple[Any, ...]], Any]) -> None:
+def try_charge(case: Case, fault: Callable[[Disk, int, Any, tuple[Any, ...]], Any]) -> None:
     """Run the job in a child on a disk that breaks."""
     case.begin()
 
@@ -299,11 +299,11 @@ def operations(case: Case) -> int:
         (case.folder / "count").write_text(str(count))
         return real(*args)
 
-    tried(case, fault)
+    try_charge(case, fault)
     return int((case.folder / "count").read_text())
 
 
-def killed_at(at: int, when: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
+def kill_at(at: int, when: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
     """Return the fault of a kill before an operation (0), half-way (1), or after it (2)."""
 
     def fault(_: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
@@ -318,7 +318,7 @@ def killed_at(at: int, when: int) -> Callable[[Disk, int, Any, tuple[Any, ...]],
     return fault
 
 
-def unpowered_at(case: Case, at: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
+def cut_power_at(case: Case, at: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
     """Return the fault of a power cut after an operation that is no flush, or before a flush."""
 
     def fault(disk: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
@@ -354,7 +354,7 @@ def failing_at(at: int, errors: tuple[int | None, ...], folder: Path) -> Any:
     return fault
 
 
-def restored(case: Case, figures: Figures, state: Path) -> None:
+def restore(case: Case, figures: Figures, state: Path) -> None:
     """Put each older copy in the place of the ledger of a state, and open it."""
     for copy in sorted(case.folder.glob("copy *")):
         folder = case.folder / f"restored {state.name} {copy.name}"
@@ -435,18 +435,18 @@ def no_waits() -> Iterator[None]:
 def _crashes(case: Callable[[], Case], at: int, figures: Figures) -> None:
     for when in range(3):
         trial = case()
-        tried(trial, killed_at(at, when))
+        try_charge(trial, kill_at(at, when))
         figures.kills += 1
         if trial.path.exists():
-            restored(trial, figures, trial.path.parent)
+            restore(trial, figures, trial.path.parent)
         figures.broken += not trial.holds(trial.path)
         shutil.rmtree(trial.folder)
     trial = case()
-    tried(trial, unpowered_at(trial, at))
+    try_charge(trial, cut_power_at(trial, at))
     for state in sorted(trial.folder.glob("power *")):
         figures.power_cuts += 1
         if (state / FILE).exists():
-            restored(trial, figures, state)
+            restore(trial, figures, state)
         figures.broken += not trial.holds(state / FILE)
     shutil.rmtree(trial.folder)
 

@@ -198,13 +198,13 @@ def one_core() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def timed(task: Callable[[], Any]) -> tuple[float, float, Any]:
+def time_run(task: Callable[[], Any]) -> tuple[float, float, Any]:
     start, busy = time.perf_counter(), time.process_time()
     result = task()
     return time.perf_counter() - start, time.process_time() - busy, result
 
 
-def added(protocol: dfp.local.Protocol, reports: object) -> dfp.local.Aggregate:
+def add_vectors(protocol: dfp.local.Protocol, reports: object) -> dfp.local.Aggregate:
     aggregate = protocol.aggregate(reports)
     assert aggregate.counts
     return aggregate
@@ -228,10 +228,10 @@ def speed(rounds: int) -> tuple[list[str], bool]:
         )
         best = [math.inf] * 3
         for _ in range(rounds):
-            report_time, _, reports = timed(lambda p=plan: p.reports(values))
-            summed, _, _ = timed(lambda p=plan, r=reports: added(p, r))
+            report_time, _, reports = time_run(lambda p=plan: p.reports(values))
+            summed, _, _ = time_run(lambda p=plan, r=reports: add_vectors(p, r))
             mixed = reports.take(order).combine_chunks()
-            again, _, _ = timed(lambda p=plan, m=mixed: added(p, m))
+            again, _, _ = time_run(lambda p=plan, m=mixed: add_vectors(p, m))
             best = [min(pair) for pair in zip(best, (report_time, summed, again), strict=True)]
         good &= best[0] <= MADE and best[1] <= ADDED
         lines.append(f"| {name} | {best[0]:.2f} | {best[1]:.2f} | {best[2]:.2f} |")

@@ -86,7 +86,7 @@ class Mutant:
     old: str
     new: str
 
-    def mutated(self) -> str:
+    def mutate(self) -> str:
         """Return the source of the file with the piece replaced."""
         source = self.path.read_bytes()
         return (source[: self.start] + self.new.encode() + source[self.end :]).decode()
@@ -218,7 +218,7 @@ def main() -> int:
                 break
             target = folder / mutant.path.relative_to(ROOT)
             original = target.read_text()
-            target.write_text(mutant.mutated())
+            target.write_text(mutant.mutate())
             outcome = run_tests(folder, TESTS[room], limits[room])
             target.write_text(original)
             outcomes[room, outcome] += 1

@@ -119,12 +119,12 @@ def measure(folder: Path, work: Path, name: str, memory: str, *, grouped: bool) 
     return json.loads(done.stdout)
 
 
-def error_of(name: str, measurement: Found, work: Path, *, grouped: bool) -> float | None:
+def find_error(name: str, measurement: Found, work: Path, *, grouped: bool) -> float | None:
     """Return the relative error of an answer, the median one of answers by group."""
     if name not in EXACT or measurement["failed"]:
         return None
     if not grouped:
-        query = f"SELECT {name_of(name)} FROM '{work}/whole.parquet'"
+        query = f"SELECT {find_name(name)} FROM '{work}/whole.parquet'"
         ((exact,),) = duckdb.sql(query).fetchall()
         return (
             None if measurement["value"] is None else abs(float(measurement["value"]) / exact - 1)
@@ -133,19 +133,19 @@ def error_of(name: str, measurement: Found, work: Path, *, grouped: bool) -> flo
     names = duckdb.sql(f"FROM '{work}/answer.parquet'").columns
     column = next(c for c in names if c.startswith(column))
     ((error,),) = duckdb.sql(
-        f'SELECT median(abs(a."{column}" / e."{name_of(name)}" - 1)) '
+        f'SELECT median(abs(a."{column}" / e."{find_name(name)}" - 1)) '
         f"FROM '{work}/answer.parquet' a JOIN '{work}/grouped.parquet' e USING (g)"
     ).fetchall()
     return float(error)
 
 
-def name_of(name: str) -> str:
+def find_name(name: str) -> str:
     return "v_" + "".join(c if c.isalpha() else "_" for c in name)
 
 
 def write_exact(folder: Path, work: Path) -> None:
     """Write exact values, whole and by group."""
-    chosen = ", ".join(f"({sql})::DOUBLE AS {name_of(name)}" for name, sql in EXACT.items())
+    chosen = ", ".join(f"({sql})::DOUBLE AS {find_name(name)}" for name, sql in EXACT.items())
     with duckdb.connect(config={"threads": 2}) as connection:
         rows = f"FROM '{folder}/*.parquet'"
         connection.execute(f"COPY (SELECT {chosen} {rows}) TO '{work}/whole.parquet'")
@@ -154,7 +154,7 @@ def write_exact(folder: Path, work: Path) -> None:
         )
 
 
-def line_of(name: str, by: str, measurement: Found, error: float | None) -> str:
+def find_line(name: str, by: str, measurement: Found, error: float | None) -> str:
     remark = measurement["failed"] or ("" if error is None else f"{error:.1e}")
     return (
         f"| {name} | {by} | {measurement['seconds']:.1f} | {measurement['before']:.0f} "
@@ -184,10 +184,10 @@ def main() -> int:
                 if time.perf_counter() - start > options.minutes * 60:
                     continue
                 measurement = measure(folder, work, name, options.memory, grouped=grouped)
-                error = error_of(name, measurement, work, grouped=grouped)
+                error = find_error(name, measurement, work, grouped=grouped)
                 good &= not measurement["left"] and (error is None or error < TOLERANCE)
                 by = f"{options.groups:,} groups" if grouped else "whole"
-                lines.append(line_of(name, by, measurement, error))
+                lines.append(find_line(name, by, measurement, error))
                 print(lines[-1], flush=True)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "out_of_core.md").write_text("\n".join(lines) + "\n")

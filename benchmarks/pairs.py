@@ -119,20 +119,20 @@ def noisy_stats(data: Data, epsilon: float, copies: int) -> Floats:
     return slope * (d - c) / (b - a)
 
 
-def clipped(data: Data) -> tuple[Floats, Floats]:
+def clip_columns(data: Data) -> tuple[Floats, Floats]:
     """Return both columns within their bounds."""
     return np.clip(data.x, *data.x_bounds), np.clip(data.y, *data.y_bounds)
 
 
 def true_slope(data: Data) -> float:
     """Return the slope of the line of least squares."""
-    xx, _, xy = moments(*clipped(data))
+    xx, _, xy = moments(*clip_columns(data))
     return xy / xx
 
 
 def true_correlation(data: Data) -> float:
     """Return the correlation."""
-    xx, yy, xy = moments(*clipped(data))
+    xx, yy, xy = moments(*clip_columns(data))
     return xy / float(np.sqrt(xx * yy))
 
 
@@ -140,7 +140,7 @@ CASES = [
     Case(
         "cov",
         lambda case: dfp.cov("x", "y", case.x_bounds, case.y_bounds),
-        lambda case: moments(*clipped(case))[2],
+        lambda case: moments(*clip_columns(case))[2],
         "six sums, a sixth of epsilon each",
         split_covariance,
     ),
@@ -161,7 +161,7 @@ CASES = [
 ]
 
 
-def measured(case: Case, data: Data, epsilon: float, copies: int) -> str:
+def measure_rows(case: Case, data: Data, epsilon: float, copies: int) -> str:
     """Return one line of the table: median errors, their ratio, and coverage at 95 %."""
     rows = {"x": np.tile(data.x, copies), "y": np.tile(data.y, copies)}
     frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(copies), len(data.x))})
@@ -187,7 +187,7 @@ def best(call: Callable[[], object]) -> float:
     return min(times)
 
 
-def timed(rows: int) -> Iterator[str]:
+def time_run(rows: int) -> Iterator[str]:
     """Yield one line for each engine and question: its time over the engine's own aggregate."""
     generator = np.random.default_rng(7)
     x = generator.normal(50, 15, rows)
@@ -220,11 +220,11 @@ def report(copies: int, rows: int) -> Iterator[str]:
     for case in CASES:
         for data in data_sets():
             for epsilon in EPSILONS:
-                yield measured(case, data, epsilon, copies)
+                yield measure_rows(case, data, epsilon, copies)
     yield f"\nProcessor time of {rows:,} rows over the engine's own aggregate, best of three.\n"
     yield "| engine | question | plain, s | private, s | ratio |"
     yield "|:--|:--|---:|---:|---:|"
-    yield from timed(rows)
+    yield from time_run(rows)
 
 
 def main() -> int:

@@ -32,20 +32,22 @@ def rows(groups: int, seed: int, kind: pa.DataType) -> pa.Table:
     return pa.table({"g": keys, "x": dice.uniform(0, 100, 2 * groups)})
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, str]:
+def time_run(call: Callable[[], Any]) -> tuple[Any, str]:
     wall, processor = time.perf_counter(), time.process_time()
     result = call()
     return result, f"{time.perf_counter() - wall:.1f} | {time.process_time() - processor:.1f}"
 
 
-def measured(title: str, kind: str, groups: int, files: int) -> str:
+def measure_rows(title: str, kind: str, groups: int, files: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         paths, writing = [Path(folder) / f"{index}.parquet" for index in range(files)], ""
         for index, path in enumerate(paths):
             table = rows(groups, index, KEYS[kind])
-            _, writing = timed(lambda t=table, p=path: dfp.statistics(t, p, **ASKED[title], by="g"))
+            _, writing = time_run(
+                lambda t=table, p=path: dfp.statistics(t, p, **ASKED[title], by="g")
+            )
         size = sum(path.stat().st_size for path in paths) / files / 2**20
-        _, merging = timed(lambda: dfp.merge(paths, epsilon=1, delta=1e-6))
+        _, merging = time_run(lambda: dfp.merge(paths, epsilon=1, delta=1e-6))
     line = f"| {title} | {kind} | {writing} | {size:.0f} | {merging} |"
     print(line, flush=True)
     return line
@@ -53,7 +55,7 @@ def measured(title: str, kind: str, groups: int, files: int) -> str:
 
 def main(groups: int = 10**6, files: int = 10) -> None:
     load = os.getloadavg()[0]
-    lines = [measured(title, kind, groups, files) for title in ASKED for kind in KEYS]
+    lines = [measure_rows(title, kind, groups, files) for title in ASKED for kind in KEYS]
     about = (
         f"`python -m benchmarks.partial {groups} {files}`: {files} files of {groups:,} groups "
         f"with two rows each; {os.cpu_count()} cores, load average {load:.1f} at the start."

@@ -118,7 +118,7 @@ def _ours(
         yield Accuracy(question, "dfprivacy", epsilon, float(error), float(coverage))
 
 
-def _simulated(
+def _simulate_case(
     question: str, form: str, draw: Callable[[float], np.ndarray], truth: float
 ) -> Iterator[Accuracy]:
     for epsilon in EPSILONS:
@@ -134,7 +134,7 @@ def nunique_accuracy(rounds: int) -> Iterator[Accuracy]:
         question, lambda e: dfp.frame(frame).nunique("plane", epsilon=e), PLANES, rounds
     )
     form = "OpenDP: count_distinct and Laplace 1/epsilon"
-    yield from _simulated(
+    yield from _simulate_case(
         question, form, lambda e: np.round(PLANES + draws.laplace(0, 1 / e, 100_000)), PLANES
     )
     for rows in (1, 2, 5):
@@ -168,9 +168,9 @@ def share_accuracy(rounds: int) -> Iterator[Accuracy]:
         late, every = draws.laplace(0, 2 / epsilon, (2, 100_000))
         return np.clip((truth * rows + late) / (rows + every), 0, 1)
 
-    yield from _simulated(question, "OpenDP: two counts, epsilon/2 each", two_counts, truth)
+    yield from _simulate_case(question, "OpenDP: two counts, epsilon/2 each", two_counts, truth)
     form = "diffprivlib: mean of bounds (0, 1); it takes the number of rows for public"
-    yield from _simulated(
+    yield from _simulate_case(
         question, form, lambda e: truth + draws.laplace(0, 1 / (e * rows), 100_000), truth
     )
 

@@ -24,7 +24,7 @@ import pyarrow.parquet
 import dfprivacy as dfp
 import dfprivacy.papers
 import sql_udfs
-from benchmarks.releases import Stream, explained, plain, run_release
+from benchmarks.releases import Stream, explain_case, plain, run_release
 
 Case = tuple[str, Callable[[Stream], Any]]
 ROWS = 3000
@@ -205,7 +205,7 @@ def _ask_fully(
     private: Any, method: str, args: Any, options: Any, stream: Stream
 ) -> dict[str, Any]:
     """Return the answer of a question, and what is said of it beforehand."""
-    page = run_release(lambda: explained(getattr(private.explain, method)(*args, **options)))
+    page = run_release(lambda: explain_case(getattr(private.explain, method)(*args, **options)))
     stream.restart()
     answer = run_release(lambda: plain(getattr(private, method)(*args, **options)))
     return {"explain": page, "answer": answer}
@@ -372,14 +372,14 @@ def _doors(places: Places) -> Iterator[Case]:
     }.items():  # fmt: skip
         yield (
             f"merge/{name}",
-            lambda stream, facts=facts: _merged(places, facts[0], facts[1], stream),
+            lambda stream, facts=facts: _merge_parts(places, facts[0], facts[1], stream),
         )
     yield "ledger", lambda _: _with_ledger(places)
     for name, wrong in _wrong(places).items():
         yield f"error/{name}", lambda _, wrong=wrong: plain(wrong())
 
 
-def _merged(places: Places, facts: Any, terms: Any, stream: Stream) -> Any:
+def _merge_parts(places: Places, facts: Any, terms: Any, stream: Stream) -> Any:
     questions = [dfp.mean("x", B), dfp.count(), dfp.median("i"), dfp.sum("y")]
     frame, number = places.polars, next(_NUMBERS)
     parts = {"1": frame[:1000], "2": frame[1000:].lazy(), "3": places.pandas[:0]}
@@ -472,7 +472,7 @@ def _statements(places: Places) -> Iterator[Case]:
                 text = query.replace("1e-4, 2.0", "1e-4")
                 yield (
                     f"sql/{form}/{name}",
-                    lambda stream, text=text: _stated(text, stream, t=places.polars, epsilon=2),
+                    lambda stream, text=text: _state_case(text, stream, t=places.polars, epsilon=2),
                 )
     frame = places.polars
     more: dict[str, tuple[str, dict[str, Any]]] = {
@@ -502,12 +502,12 @@ def _statements(places: Places) -> Iterator[Case]:
     for name, (query, terms) in more.items():
         yield (
             f"sql/more/{name}",
-            lambda stream, query=query, terms=terms: _stated(query, stream, **terms),
+            lambda stream, query=query, terms=terms: _state_case(query, stream, **terms),
         )
 
 
-def _stated(query: str, stream: Stream, **terms: Any) -> dict[str, Any]:
-    page = run_release(lambda: explained(dfp.explain(query, **terms)))
+def _state_case(query: str, stream: Stream, **terms: Any) -> dict[str, Any]:
+    page = run_release(lambda: explain_case(dfp.explain(query, **terms)))
     stream.restart()
     return {"explain": page, "answer": run_release(lambda: plain(dfp.sql(query, **terms)))}
 
@@ -558,7 +558,7 @@ def _commands(places: Places) -> Iterator[Case]:
     yield "job", lambda _: _job(places)
 
 
-def _prepared(places: Places, words: str) -> str:
+def _prepare_case(places: Places, words: str) -> str:
     assert places.parquet.exists()
     assert places.csv.exists()
     return _command(places.folder, *words.split())
@@ -566,7 +566,7 @@ def _prepared(places: Places, words: str) -> str:
 
 def _written(places: Places, words: str) -> Any:
     out = f"out{next(_NUMBERS)}.parquet"
-    message = _prepared(places, f"{words} --output {out}")
+    message = _prepare_case(places, f"{words} --output {out}")
     path = places.folder / out
     return plain(pyarrow.parquet.read_table(path)) if path.exists() else message
 
@@ -649,7 +649,7 @@ def _other_trust(places: Places) -> Iterator[Case]:
                 dp.local, "gaussian_mean", ("i",), facts, stream
             ),
         )
-    yield "local/protocol", lambda _: _surveyed()
+    yield "local/protocol", lambda _: _survey_case()
     yield (
         "local/vectors",
         lambda _: plain(
@@ -671,7 +671,7 @@ def _other_trust(places: Places) -> Iterator[Case]:
                 dp.shuffle, method, args, {"delta": 1e-6}, stream
             ),
         )
-    yield "shuffle/protocol", lambda _: _shuffled()
+    yield "shuffle/protocol", lambda _: _shuffle_case()
     yield "shuffle/vectors", lambda _: plain(
         dfp.shuffle.simulate(
             dfp.shuffle.mean_vector(
@@ -682,7 +682,7 @@ def _other_trust(places: Places) -> Iterator[Case]:
     )  # fmt: skip
 
 
-def _surveyed() -> Any:
+def _survey_case() -> Any:
     protocol = dfp.local.gaussian_mean(users=2000, epsilon=4, sigma=4, limit=64, campaign="survey")
     values = [(i * 7 % 33) / 2 for i in range(2000)]
     first = dfp.local.Protocol.from_json(protocol.to_json()).reports(values)
@@ -691,7 +691,7 @@ def _surveyed() -> Any:
     return [plain(first[:20]), plain(rest[:20]), plain(second.aggregate(rest).estimate())]
 
 
-def _shuffled() -> Any:
+def _shuffle_case() -> Any:
     protocol = dfp.shuffle.mean(users=200, bounds=(0, 10), epsilon=1, delta=1e-6)
     messages = dfp.shuffle.shuffle(protocol.messages([2.0, 4.0] * 100))
     return [plain(messages[:20]), plain(protocol.analyze(messages).estimate())]

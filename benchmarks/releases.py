@@ -147,7 +147,7 @@ _FLOAT = re.compile(r"-?0x[01](\.[0-9a-f]*)?p[+-]\d+")
 _WIDTHS = ("typical",)
 
 
-def explained(page: Any) -> dict[str, Any]:
+def explain_case(page: Any) -> dict[str, Any]:
     """Return the figures of an explanation: cost, draws, groups shown, half-widths to 9 digits."""
     losses = [draw.epsilon if draw.rho is None else draw.rho for draw in page.draws]
     sizes = page.table.select(["answer", "rows", "typical"]).to_pylist()
@@ -172,7 +172,7 @@ def run_release(run: Any) -> Any:
         return {"error": type(error).__name__}
 
 
-def recorded(only: Any = None) -> dict[str, Any]:
+def record_releases(only: Any = None) -> dict[str, Any]:
     """Make the releases, or those of some names, and return what came out by name."""
     from benchmarks.release_cases import Places, cases  # noqa: PLC0415 it needs this module
 
@@ -230,7 +230,7 @@ def main() -> int:
             name: release for name, release in table.items() if name.startswith(tuple(options.only))
         }
         names = set(table)
-    releases = recorded(names)
+    releases = record_releases(names)
     if options.write:
         updated_table = read_table() | releases if names is not None else releases
         lines = [f"{json.dumps(name)}:{json.dumps(release, separators=(',', ':'))}"

@@ -88,14 +88,14 @@ class Tape:
         """Return the result of a draw, and keep its inputs."""
         if mechanism in COINS:
             return self._toss(mechanism, **{k: v for k, v in inputs.items() if k != "entropy"})
-        inputs = {name: copied(value) for name, value in inputs.items() if name != "entropy"}
+        inputs = {name: copy_value(value) for name, value in inputs.items() if name != "entropy"}
         try:
             result = sample() if self.recorded is None else self._replay(mechanism, inputs)
         except MismatchError as mismatch:  # the boundary of the package would hide it
             self.mismatch = str(mismatch)
             raise
         self.draws.append(Draw(mechanism, inputs, result))
-        return copied(result)
+        return copy_value(result)
 
     def _replay(self, mechanism: str, inputs: Mapping[str, Any]) -> Any:
         """Return the result of the next recorded draw, or of one after the draws of lost groups.
@@ -153,7 +153,7 @@ def require(condition: object, message: str) -> None:
         raise MismatchError(message)
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a copy of an array, and any other value itself."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
@@ -170,7 +170,7 @@ def addition_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     require(len(axes) <= 1, "another shape")
     axis = axes[0] if axes else 0
 
-    def gaps_of(places: Any) -> list[int]:
+    def find_gaps(places: Any) -> list[int]:
         padded = np.zeros(first.shape, dtype=object)
         index = [slice(None)] * first.ndim
         if first.ndim:
@@ -179,7 +179,7 @@ def addition_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
         return list((first.astype(object) - padded).flat)
 
     sizes = (first.shape[axis], second.shape[axis]) if first.ndim else (1, 1)
-    gaps, places = least_gaps(gaps_of, *sizes)
+    gaps, places = least_gaps(find_gaps, *sizes)
     result = np.take(draw.result, places, axis=axis) if axes else draw.result
     return noise_loss(gaps, inputs["noise"]), result
 
@@ -195,13 +195,13 @@ def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     """
     law = inputs["self"]
     require(draw.inputs["self"] == law, "another selection")
-    first, second = (list(scores_of(arguments["runs"])) for arguments in (draw.inputs, inputs))
+    first, second = (list(list_scores(arguments["runs"])) for arguments in (draw.inputs, inputs))
 
-    def gaps_of(places: Any) -> list[int]:
+    def find_gaps(places: Any) -> list[int]:
         pairs = zip(places.tolist(), second, strict=True)
         return [score_gap(first[position], scores) for position, scores in pairs]
 
-    gaps, places = least_gaps(gaps_of, len(first), len(second))
+    gaps, places = least_gaps(find_gaps, len(first), len(second))
     require(NO_MATCH not in gaps, "other candidates")
     epsilons = [law.rate * gap for gap in gaps]
     divisor = 8 if isinstance(law, ExponentialMechanism) else 2
@@ -209,7 +209,7 @@ def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     return Loss(sum(epsilons, start=Fraction(0)), rho), draw.result[places]
 
 
-def scores_of(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
+def list_scores(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield first candidates, ends and scores of the runs of each group."""
     starts = runs.group_starts.tolist()
     for start, end in itertools.pairwise([*starts, len(runs.first)] if starts else []):
@@ -365,7 +365,7 @@ def difference(first: Any, other: Any) -> str:
     return " | ".join(text[start : start + 160] for text in texts)
 
 
-def measured(seed: int = 1) -> Iterator[tuple[Any, Pair]]:
+def measure_rows(seed: int = 1) -> Iterator[tuple[Any, Pair]]:
     """Yield every case of `benchmarks.replay_cases` with its pair of releases."""
     from benchmarks.replay_cases import Places, cases  # noqa: PLC0415 it needs this module
 
@@ -382,7 +382,7 @@ def measured(seed: int = 1) -> Iterator[tuple[Any, Pair]]:
             )
 
 
-def table_of(results: Sequence[tuple[Any, Pair]]) -> str:
+def build_table(results: Sequence[tuple[Any, Pair]]) -> str:
     """Return a Markdown table of the largest loss by statistic and entry point."""
     ratios: dict[str, dict[str, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
     for case, pair in results:
@@ -409,10 +409,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the tables and combinations")
     options = parser.parse_args()
     start = time.process_time()
-    results = list(measured(options.seed))
+    results = list(measure_rows(options.seed))
     faults = [f"{case}: {pair.fault or f'loss {float(pair.ratio):.6g} of the charge'}"
               for case, pair in results if pair.fault or pair.ratio > 1]  # fmt: skip
-    table = table_of(results)
+    table = build_table(results)
     print("\n".join([table, *faults]))
     drawing_pairs = sum(pair.draws > 0 for _, pair in results)
     seconds = time.process_time() - start

@@ -30,7 +30,7 @@ from benchmarks.replay_questions import (
     LIMITS,
     LISTED,
     QUESTIONS,
-    call_of,
+    write_call,
 )
 from dfprivacy.cli import main
 
@@ -124,7 +124,7 @@ def hidden_neighbors(
         ordinary_row(-1, shape, generator) | {"k": key, "h": 0} | CHANGES[change]
         for key in (keys * copies)[:copies]
     ]
-    return mixed_tables(rows, extra, generator)
+    return mix_tables(rows, extra, generator)
 
 
 @cache
@@ -148,10 +148,10 @@ def neighbors(shape: str, change: str, *, units: bool, seed: int) -> tuple[pa.Ta
         extra.append(row)
     if not rows and generator.random() < 0.5:
         extra[0]["x"] = generator.choice([math.nan, None, math.inf])
-    return mixed_tables(rows, extra, generator)
+    return mix_tables(rows, extra, generator)
 
 
-def mixed_tables(
+def mix_tables(
     rows: list[Row], extra: list[Row], generator: random.Random
 ) -> tuple[pa.Table, pa.Table]:
     """Return a table of all rows in an order of chance, and one without the extra ones."""
@@ -351,10 +351,10 @@ def ask_files(case: Case, places: Places, table: pa.Table, ledger: Any, dataset:
     return dfp.merge(paths, ledger=ledger, dataset=dataset, **case.terms())
 
 
-def statement_of(case: Case, keep: str = "") -> str:
+def write_statement(case: Case, keep: str = "") -> str:
     """Return the statement of a case."""
     statistics = QUESTIONS[case.question].statistics
-    calls = [f"{call_of(statistic)} AS a{index}" for index, statistic in enumerate(statistics)]
+    calls = [f"{write_call(statistic)} AS a{index}" for index, statistic in enumerate(statistics)]
     if case.keys == "whole":
         return f"SELECT {', '.join(calls)} FROM t"
     return f"SELECT k, {', '.join(calls)} FROM t GROUP BY k {keep} ORDER BY k"
@@ -364,7 +364,7 @@ def ask_sql(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: s
     """Release a statement."""
     frame = SOURCES[case.source](places, table)
     account = {"ledger": ledger, "dataset": dataset}
-    return dfp.sql(statement_of(case), t=frame, **statement_terms(case), **account)
+    return dfp.sql(write_statement(case), t=frame, **statement_terms(case), **account)
 
 
 def ask_connection(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
@@ -373,7 +373,7 @@ def ask_connection(case: Case, places: Places, table: pa.Table, ledger: Any, dat
     terms = {"ledger": ledger, "dataset": dataset} | statement_terms(case)
     with dfp.connect({"t": frame}, **terms) as connection:
         cursor = connection.cursor()
-        cursor.execute(statement_of(case))
+        cursor.execute(write_statement(case))
         return [str(column) for column in cursor.description], cursor.fetchall()
 
 
@@ -387,7 +387,7 @@ def ask_functions(case: Case, places: Places, table: pa.Table, _: Any, __: str) 
     """Release through the functions on a connection, where groups of secret keys are filtered."""
     places.relation(table)
     places.register(float(case.loss.split()[1]))
-    statement = statement_of(case, f"HAVING dp_keep({DELTA})" if case.keys == "secret" else "")
+    statement = write_statement(case, f"HAVING dp_keep({DELTA})" if case.keys == "secret" else "")
     return places.connection.sql(statement).to_arrow_table()
 
 
@@ -540,7 +540,7 @@ def is_answerable(values: Mapping[str, str]) -> bool:
     if question.statistic == "suggest_limits" and entry not in {"frame", None}:
         return False
     if entry in STATEMENTS:
-        return bool(question.statistics) and None not in map(call_of, question.statistics)
+        return bool(question.statistics) and None not in map(write_call, question.statistics)
     if entry == "files":
         return bool(question.statistics) and all(
             statistic.adds_up and not (statistic.finds_bounds and len(statistic.columns) > 1)
@@ -552,7 +552,7 @@ def is_answerable(values: Mapping[str, str]) -> bool:
     return entry != "job" or question.fields is not None
 
 
-def pairs_of(values: Mapping[str, str], wide: set[str]) -> Iterator[frozenset[tuple[str, str]]]:
+def list_pairs(values: Mapping[str, str], wide: set[str]) -> Iterator[frozenset[tuple[str, str]]]:
     """Yield the pairs of values that a case covers."""
     for first, second in itertools.combinations(values.items(), 2):
         if first[0] == "question" and second[0] in wide:
@@ -570,7 +570,7 @@ def combinations(
     for first, second in itertools.combinations(names, 2):
         for a, b in itertools.product(dimensions[first], dimensions[second]):
             if is_possible(start := {first: a, second: b}):
-                starts.setdefault(next(pairs_of(start, wide)), []).append(start)
+                starts.setdefault(next(list_pairs(start, wide)), []).append(start)
     open_pairs = set(starts)
     for pair in sorted(starts, key=sorted):
         if pair not in open_pairs:
@@ -586,11 +586,11 @@ def combinations(
                     values,
                     key=lambda v: sum(
                         covered_pair in open_pairs
-                        for covered_pair in pairs_of(ordered(case | {name: v}), wide)
+                        for covered_pair in list_pairs(order_rows(case | {name: v}), wide)
                     ),
                 )
             if len(case) == len(names):
-                open_pairs -= set(pairs_of(ordered(case), wide))
+                open_pairs -= set(list_pairs(order_rows(case), wide))
                 yield case
                 break
         open_pairs.discard(pair)
@@ -600,7 +600,7 @@ _ATTEMPTS = 20
 """Choices of the other dimensions of a pair may contradict each other so often."""
 
 
-def ordered(values: Mapping[str, str]) -> dict[str, str]:
+def order_rows(values: Mapping[str, str]) -> dict[str, str]:
     """Return the values of a case in the order of the dimensions."""
     return {name: values[name] for name in HIDDEN if name in values}
 

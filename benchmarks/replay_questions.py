@@ -262,7 +262,7 @@ def variants(statistic: type[Statistic]) -> Iterator[tuple[str, dict[str, Any]]]
             yield name, options | limits | choice
 
 
-def call_of(question: Statistic) -> str | None:
+def write_call(question: Statistic) -> str | None:
     """Return the SQL call of a question, or None where SQL has no such argument."""
     words = [str(column) if column is not None else "" for column in question.columns]
     for argument in question.arguments():

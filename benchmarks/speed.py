@@ -440,7 +440,7 @@ def heading(count: int, head: str) -> list[str]:
     ]
 
 
-def lines_of(rows: list[Row]) -> list[str]:
+def write_lines(rows: list[Row]) -> list[str]:
     """Return one line a row."""
     return [
         f"| {row.engine} | {row.work} | {row.plain.cpu:.4f} | {row.ours.cpu:.4f} "
@@ -479,13 +479,13 @@ def main() -> int:
         for case in chain(engines, sources(Path(folder), options.rows)):
             if options.only in f"{case.question} {case.engine}":
                 rows.append(case.measure(options.rounds))
-                print(*lines_of(rows[-1:]), flush=True)
+                print(*write_lines(rows[-1:]), flush=True)
     con.close()
     head = (
         "| engine | question | plain, s CPU | private, s CPU | ratio, CPU | ratio, wall clock "
         "| target | met |"
     )
-    lines = [*heading(options.rows, head), *lines_of(rows), ""]
+    lines = [*heading(options.rows, head), *write_lines(rows), ""]
     lines.append(f"The frame of {WIDE} columns has a twentieth of the rows.")
     if not options.only:
         calls = [*small_calls(), *import_times()]

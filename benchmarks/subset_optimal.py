@@ -30,7 +30,7 @@ import pyarrow as pa
 from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, octaves_alone, subset_width
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import BinTable, bin_table
-from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
+from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clip_values, round_values
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.sums import Statistics, key_names, sum_name
 from dfprivacy.noise.additive import add_noise
@@ -78,7 +78,7 @@ class Setting:
 
 def octave_table(values: np.ndarray, copies: int) -> BinTable:
     """Return the octave table of as many groups that all hold these values."""
-    octaves, rounded_values = Octaves(), rounded(clipped(values), VALUE_BITS)
+    octaves, rounded_values = Octaves(), round_values(clip_values(values), VALUE_BITS)
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
     table = bin_table(
         pa.table({}), 1, octaves, none, octaves.labels(values), rows=ones, moments=[rounded_values]
@@ -109,7 +109,7 @@ def bounded_means(
     (q,) = source.terms
     total = int((q.of({"x": distinct}) * rows).sum())
     sums = {sum_name(0): [int(rows.sum())] * copies, sum_name(0, 1): [total] * copies}
-    exact = Statistics(pa.table(sums), 0, (source,)).checked()
+    exact = Statistics(pa.table(sums), 0, (source,)).check_rows()
     noisy = add_noise(exact, plan.linears, plan.noises(loss))
     return plan.answers[0].estimator.value(noisy[0])
 
@@ -145,12 +145,12 @@ def errors(means: np.ndarray, truth: float, unit: float, clusters: int = 0) -> E
     return Errors(float(sizes.mean()), error, float(np.quantile(sizes, 0.99)), missing.mean())
 
 
-def settings_of(data: tuple[str, np.ndarray], releases: int, draws: int) -> list[Setting]:
+def measure_settings(data: tuple[str, np.ndarray], releases: int, draws: int) -> list[Setting]:
     """Measure one data set under every epsilon."""
     name, values = data
     table, truth, size = octave_table(values, releases), float(values.mean()), len(values)
     distinct, rows = np.unique(
-        rounded(clipped(values), RankedMeanPart.whole_bits), return_counts=True
+        round_values(clip_values(values), RankedMeanPart.whole_bits), return_counts=True
     )
     settings = []
     for epsilon in EPSILONS:
@@ -175,7 +175,7 @@ def replay(seed: int):
     return lambda size: np.random.default_rng([seed, next(calls)]).bytes(size)
 
 
-def scaled_alike(seeds: int) -> list[bool]:
+def scale_alike(seeds: int) -> list[bool]:
     """Return, by seed, whether 2**20 times the data gives 2**20 times the answer exactly.
 
     At epsilon 1000: noise lifts empty bins, which lie elsewhere relative to the data.
@@ -275,10 +275,10 @@ def main() -> int:
     releases, draws = (100, 4) if options.quick else (options.releases, options.draws)
     start, sets = time.perf_counter(), data_sets((300, 10**4) if options.quick else SIZES)
     with ProcessPoolExecutor(2) as pool:
-        measure = partial(settings_of, releases=releases, draws=draws)
+        measure = partial(measure_settings, releases=releases, draws=draws)
         parts = pool.map(measure, sorted(sets, key=lambda data: -len(data[1])))
         settings = list(itertools.chain.from_iterable(parts))
-    targets = checks(settings, scaled_alike(2 if options.quick else 10))
+    targets = checks(settings, scale_alike(2 if options.quick else 10))
     text = INTRODUCTION.format(releases=releases, draws=draws, fewer=max(draws // 10, 2))
     text += "\n" + report(settings, targets)
     print(text, f"{time.perf_counter() - start:.0f} s", sep="\n")

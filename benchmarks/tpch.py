@@ -124,7 +124,7 @@ def tables(folder: Path | None = None) -> duckdb.DuckDBPyConnection:
 def found_out(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, str]:
     """Return the fate of a query, "answered", "public" or "refused", and its reason."""
     try:
-        plan = dfp.explain(QUERIES[name], con=con, **terms_of(name))
+        plan = dfp.explain(QUERIES[name], con=con, **build_terms(name))
     except dfp.RefusedStatementError as error:
         return "refused", error.message
     if plan.epsilon == 0:
@@ -132,13 +132,13 @@ def found_out(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, str]:
     return "answered", "as it stands"
 
 
-def terms_of(name: str) -> dict[str, Any]:
+def build_terms(name: str) -> dict[str, Any]:
     """Return the terms under which a query is asked."""
     rows, groups = LIMITS.get(name, (5, 2))
     return {**TERMS, "schema": SCHEMA, "max_rows": rows, "max_groups": groups}
 
 
-def timed(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
+def time_run(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
     """Return the processor seconds of a query, its rows and the names of its columns."""
     start = time.process_time()
     relation = work()
@@ -146,7 +146,7 @@ def timed(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
     return time.process_time() - start, rows, relation.columns
 
 
-def error_of(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
+def find_error(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
     """Return the median relative error of cells, and how many of how many are answered.
 
     Rows go together by what is no measure in them: texts, dates and whole numbers before the first
@@ -178,29 +178,29 @@ def _cells(rows: list[Any]) -> list[tuple[Any, int, float]]:
 
 def best(work: Any, times: int = 3) -> float:
     """Return the least seconds of several runs."""
-    return min(timed(work)[0] for _ in range(times))
+    return min(time_run(work)[0] for _ in range(times))
 
 
-def line_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
+def find_line(con: duckdb.DuckDBPyConnection, name: str) -> str:
     """Return the line of a query: what becomes of it, its times over the plain one, its error."""
     outcome, why = found_out(con, name)
-    text, terms = QUERIES[name], terms_of(name)
-    _, exact, _ = timed(lambda: con.sql(text))
+    text, terms = QUERIES[name], build_terms(name)
+    _, exact, _ = time_run(lambda: con.sql(text))
     plain = best(lambda: con.sql(text))
     cells = [name, outcome, f"{plain:.3f}"]
     if outcome != "answered":
         return " | ".join([*cells, "", "", "", "", why])
-    _, private, _ = timed(lambda: dfp.sql(text, con=con, **terms))
+    _, private, _ = time_run(lambda: dfp.sql(text, con=con, **terms))
     cells.append(f"{best(lambda: dfp.sql(text, con=con, **terms)) / plain:.1f}")
     bounded = ""
     if name in BOUNDED:
         statement = text
         for was, now in BOUNDED[name].items():
             statement = statement.replace(was, now)
-        _, private, _ = timed(lambda: dfp.sql(statement, con=con, **terms))
+        _, private, _ = time_run(lambda: dfp.sql(statement, con=con, **terms))
         bounded = f"{best(lambda: dfp.sql(statement, con=con, **terms)) / plain:.1f}"
     hand = f"{best(lambda: con.sql(BY_HAND[name])) / plain:.1f}" if name in BY_HAND else ""
-    error, answered, of = error_of(private, exact)
+    error, answered, of = find_error(private, exact)
     return " | ".join([*cells, bounded, hand, f"{error:.2g}", f"{answered} of {of}; {why}"])
 
 
@@ -211,7 +211,7 @@ def compare_with_published(con: duckdb.DuckDBPyConnection, times: int = 5) -> st
     Laplace noise of the median size; nothing is clipped by bounds so wide. Ours are medians of
     several releases, cell by cell.
     """
-    statement, terms = QUERIES["Q1"], terms_of("Q1")
+    statement, terms = QUERIES["Q1"], build_terms("Q1")
     for was, now in BOUNDED["Q1"].items():
         statement = statement.replace(was, now)
     exact = {row[:2]: row[2:6] for row in con.sql(QUERIES["Q1"]).fetchall()}
@@ -261,7 +261,7 @@ def main() -> None:
     if unknown:
         raise SystemExit(f"TPC-H has no {', '.join(unknown)}: write numbers, --queries 1,6,14")
     with tempfile.TemporaryDirectory() as folder:
-        con = tables(_complete(options.data or _generated(Path(folder), options.scale)))
+        con = tables(_complete(options.data or _generate_data(Path(folder), options.scale)))
     page = f"Scale {options.scale:g}, epsilon 1, delta 1e-6; {os.cpu_count()} cores, DuckDB "
     page += (
         f"{duckdb.__version__}. Processor times over the plain query of the same run: the official "
@@ -271,7 +271,7 @@ def main() -> None:
     page += "some.\n" + HEAD
     print(page, end="")
     for name in chosen:
-        line = f"| {line_of(con, name)} |\n"
+        line = f"| {find_line(con, name)} |\n"
         print(line, end="", flush=True)
         page += line
     if "Q1" in chosen:
@@ -283,7 +283,7 @@ def main() -> None:
         options.output.write_text(page, encoding="utf-8")
 
 
-def _generated(folder: Path, scale: float) -> Path:
+def _generate_data(folder: Path, scale: float) -> Path:
     """Make the data, or end with one sentence that says what is missing."""
     scripts = Path(sys.executable).parent  # of an environment that is not activated, too
     program = shutil.which("tpchgen-cli") or shutil.which("tpchgen-cli", path=str(scripts))

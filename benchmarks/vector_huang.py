@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from benchmarks.vector_methods import DATA, HUANG, Gaussian, errors
-from benchmarks.vector_report import Row, draw, report, value_of
+from benchmarks.vector_report import Row, draw, find_value, report
 
 N = 4000
 
@@ -48,7 +48,7 @@ def huang(trials: int, output: Path) -> bool:
     texts += [
         report(f"Figure 1, {k}: rho = 1/2, covariance I", rows) for k, rows in first_figure.items()
     ]
-    draw(output / "vectors_huang_1.png", first_figure, value_of, xlabel="d", log2=True)
+    draw(output / "vectors_huang_1.png", first_figure, find_value, xlabel="d", log2=True)
     second_figure: dict[str, list[Row]] = {
         f"mu = {mu}": [
             (
@@ -66,7 +66,7 @@ def huang(trials: int, output: Path) -> bool:
         for mu in (0, 5, 10)
     }
     texts += [report(f"Figure 2, {k}: d = 128", rows) for k, rows in second_figure.items()]
-    draw(output / "vectors_huang_2.png", second_figure, value_of, xlabel="rho", log2=False)
+    draw(output / "vectors_huang_2.png", second_figure, find_value, xlabel="rho", log2=False)
     third_figure: dict[str, list[Row]] = {
         k: [
             (f"d={d}", errors(Gaussian(N, 0, make(d)), 50 * d**0.5, half, trials, HUANG))
@@ -75,7 +75,7 @@ def huang(trials: int, output: Path) -> bool:
         for k, make in COVARIANCES.items()
     }
     texts += [report(f"Figure 3, {k}: rho = 1/2", rows) for k, rows in third_figure.items()]
-    draw(output / "vectors_huang_3.png", third_figure, value_of, xlabel="d", log2=True)
+    draw(output / "vectors_huang_3.png", third_figure, find_value, xlabel="d", log2=True)
     fourth_figure: dict[str, list[Row]] = {
         k: [
             (
@@ -87,7 +87,7 @@ def huang(trials: int, output: Path) -> bool:
         for k, make in COVARIANCES.items()
     }
     texts += [report(f"Figure 4, {k}: d = 128", rows) for k, rows in fourth_figure.items()]
-    draw(output / "vectors_huang_4.png", fourth_figure, value_of, xlabel="rho", log2=False)
+    draw(output / "vectors_huang_4.png", fourth_figure, find_value, xlabel="rho", log2=False)
     spread = COVARIANCES["variance U[0, 10]"](128)
     fifth_figure: dict[str, list[Row]] = {
         f"mu = {mu}": [
@@ -102,7 +102,7 @@ def huang(trials: int, output: Path) -> bool:
     texts += [
         report(f"Figure 5, {k}: variance U[0, 10], d = 128", r) for k, r in fifth_figure.items()
     ]
-    draw(output / "vectors_huang_5.png", fifth_figure, value_of, xlabel="R", log2=False)
+    draw(output / "vectors_huang_5.png", fifth_figure, find_value, xlabel="R", log2=False)
     seventh_figure = {
         f"{name}, rho = {rho}": figure_seven(rho, combine)
         for name, combine in (("bound", np.add), ("error", np.hypot))
@@ -112,7 +112,7 @@ def huang(trials: int, output: Path) -> bool:
         report(f"Figure 7, {k}: rows i^2 * 1, n = 500, replace", r)
         for k, r in seventh_figure.items()
     ]
-    draw(output / "vectors_huang_7.png", seventh_figure, value_of, xlabel="d", log2=True)
+    draw(output / "vectors_huang_7.png", seventh_figure, find_value, xlabel="d", log2=True)
     texts.append(report("Digits of scikit-learn (1,797 x 64), error to the mean", digits(trials)))
     notes = []
     for name, rows, published in (

@@ -41,7 +41,7 @@ def run_dense(passes: Passes, blocks: Callable[[], Iterator[np.ndarray]]) -> Noi
         return done.value
 
 
-def mean_of(make: Callable[..., Any], x: np.ndarray, radius: float) -> NoisyMean:
+def find_mean(make: Callable[..., Any], x: np.ndarray, radius: float) -> NoisyMean:
     """Run an estimator over a matrix, block by block."""
     grid = vector_grid(x.shape[1], radius)
     rows = max(BLOCK_NUMBERS // x.shape[1], 1)
@@ -56,10 +56,10 @@ def mean_of(make: Callable[..., Any], x: np.ndarray, radius: float) -> NoisyMean
 
 def method(estimator: Callable[..., object], neighbors: str) -> Method:
     how = RELATIONS[neighbors]
-    return lambda x, radius, rho: mean_of(lambda g: estimator(g, rho, how), x, radius).value()
+    return lambda x, radius, rho: find_mean(lambda g: estimator(g, rho, how), x, radius).value()
 
 
-def shifted(neighbors: str, halvings: int | None = None) -> Method:
+def find_shifted_mean(neighbors: str, halvings: int | None = None) -> Method:
     """Return the shifted mean; with `halvings`, the settings of the authors' code."""
     how = RELATIONS[neighbors]
 
@@ -69,14 +69,14 @@ def shifted(neighbors: str, halvings: int | None = None) -> Method:
                 return ShiftedMean(grid, rho, how)
             return ShiftedMean(grid, rho, how, (halvings,), reach=2)
 
-        return mean_of(make, x, radius).value()
+        return find_mean(make, x, radius).value()
 
     return run
 
 
 def plan(neighbors: str, deviations: str = "gaussian") -> Callable[..., NoisyMean]:
     how = RELATIONS[neighbors]
-    return lambda x, radius, rho: mean_of(
+    return lambda x, radius, rho: find_mean(
         lambda g: PlanMean(g, rho, how, deviations=deviations), x, radius
     )
 
@@ -110,7 +110,7 @@ def coinpress(x: np.ndarray, radius: float, rho: Fraction, steps: int) -> np.nda
     return center
 
 
-def trimmed(values: list[float]) -> float:
+def trim_mean(values: list[float]) -> float:
     """Return the mean without the tenth at either end, as Huang et al. report it."""
     ordered = np.sort(values)
     cut = len(ordered) // 10
@@ -136,9 +136,9 @@ HUANG: dict[str, Method] = {
         for t in (2, 3, 4, 10)
     },
     "clipped, replace": method(ClippedMean, "replace"),
-    "shifted, replace, T=10": shifted("replace", 10),
-    "shifted, replace": shifted("replace"),
-    "shifted, add-remove": shifted("add-remove"),
+    "shifted, replace, T=10": find_shifted_mean("replace", 10),
+    "shifted, replace": find_shifted_mean("replace"),
+    "shifted, add-remove": find_shifted_mean("add-remove"),
     "recentered, replace": method(RecenteredMean, "replace"),
     "recentered, add-remove": method(RecenteredMean, "add-remove"),
 }
@@ -156,7 +156,7 @@ def errors(
         x = data.draw()
         for name, method in methods.items():
             distances[name].append(float(np.linalg.norm(method(x, radius, rho) - data.mu)))
-    means = {name: trimmed(values) for name, values in distances.items()}
+    means = {name: trim_mean(values) for name, values in distances.items()}
     for name in methods:
         if name.startswith("recentered"):
             off = np.array(distances[name]) > 3 * np.median(distances[name])

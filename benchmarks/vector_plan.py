@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.vector_methods import DATA, HUANG, Gaussian, plan, plan_items
-from benchmarks.vector_report import draw, report, value_of
+from benchmarks.vector_report import draw, find_value, report
 
 # Medians of the authors' published runs: PLAN, then instance-optimal mean estimation.
 PLAN_A = {(0.5, 128): (0.205, 0.200), (0.5, 512): (0.510, 0.475), (0.125, 128): (0.263, 0.241)}
@@ -119,7 +119,7 @@ def plan_paper(trials: int, output: Path) -> bool:
     draw(
         output / "vectors_plan.png",
         {"Gaussian B": b, "Gaussian C": c, "Binary": binary},
-        value_of,
+        find_value,
         xlabel="skew a; d; part r",
         log2=False,
         leave_out=("own noise", "to sample", "ran off"),

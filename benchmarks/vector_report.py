@@ -54,5 +54,5 @@ def draw(
     plt.close(figure)
 
 
-def value_of(label: str) -> float:
+def find_value(label: str) -> float:
     return float(label.rsplit("=", maxsplit=1)[-1])

@@ -32,7 +32,7 @@ from dfprivacy.errors import (
     UnsupportedDtypeError,
 )
 from dfprivacy.errors import close as _close
-from dfprivacy.errors import closed as _closed
+from dfprivacy.errors import close_object as _closed
 from dfprivacy.frames.accessor import register_accessors as _register_accessors
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.limits import suggest_limits

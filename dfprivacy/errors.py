@@ -324,7 +324,7 @@ def engine_failed() -> EngineError:
     )
 
 
-def published(error: BaseException) -> BaseException:
+def publish_error(error: BaseException) -> BaseException:
     """Return the public form of an error: without a cause, with a fixed or checked text.
 
     Its traceback goes too: the frames within, which hold measured values, would live with it.
@@ -364,7 +364,7 @@ def boundary(door: Door) -> Door:
     That goes for the threads of engines, too, in which they run a caller's frame.
     """
     if not isinstance(door, type):
-        guarded: Door = _guarded(door)
+        guarded: Door = _guard_function(door)
         return guarded
     for kind in door.__mro__:
         if kind.__module__.partition(".")[0] in {"dfprivacy", "sql_udfs"}:
@@ -377,10 +377,10 @@ def boundary(door: Door) -> Door:
 def close(names: dict[str, Any]) -> None:
     """Make a boundary of everything that a module exports and has loaded, given its namespace."""
     for name in names.keys() & names["__all__"]:
-        names[name] = closed(names[name])
+        names[name] = close_object(names[name])
 
 
-def closed(door: Any) -> Any:
+def close_object(door: Any) -> Any:
     """Return an exported object as a boundary, unless it is an error or not callable."""
     if callable(door) and not (isinstance(door, type) and issubclass(door, BaseException)):
         return boundary(door)
@@ -393,13 +393,15 @@ _CALLED = {"__init__", "__call__", "__enter__", "__exit__"}
 
 def _guard_member(kind: type, name: str, member: Any) -> None:
     if isinstance(member, classmethod | staticmethod):
-        setattr(kind, name, type(member)(_guarded(member.__func__)))
+        setattr(kind, name, type(member)(_guard_function(member.__func__)))
     elif isinstance(member, property) and member.fget is not None:
         setattr(
-            kind, name, property(_guarded(member.fget), member.fset, member.fdel, member.__doc__)
+            kind,
+            name,
+            property(_guard_function(member.fget), member.fset, member.fdel, member.__doc__),
         )
     elif isinstance(member, FunctionType):
-        setattr(kind, name, _guarded(member))
+        setattr(kind, name, _guard_function(member))
 
 
 @contextmanager
@@ -428,7 +430,7 @@ def silent() -> Iterator[None]:
         _INSIDE.set(False)
 
 
-def _guarded(function: Any) -> Any:
+def _guard_function(function: Any) -> Any:
     if hasattr(function, "is_boundary"):
         return function
 
@@ -443,7 +445,7 @@ def _guarded(function: Any) -> Any:
         except BaseException as error:  # noqa: BLE001 raised below, where it has no context
             failure = error
         try:
-            raise _wrong_call(function, failure, args, kwargs) or published(failure)
+            raise _wrong_call(function, failure, args, kwargs) or publish_error(failure)
         finally:
             del failure  # what looks at the frames of an error must not find it
 
@@ -462,7 +464,7 @@ def _wrong_call(
     if type(failure) not in {TypeError, AttributeError}:
         return None
     signature = inspect.signature(function)
-    called = _name_of(function, args)
+    called = _name_function(function, args)
     try:
         arguments = signature.bind(*args, **kwargs).arguments
     except TypeError:
@@ -544,7 +546,7 @@ def _wrong_arguments(
     )
 
 
-def _name_of(function: Any, args: tuple[Any, ...]) -> str:
+def _name_function(function: Any, args: tuple[Any, ...]) -> str:
     """Return the caller's name of a function: a question is dfp.mean, not its class.
 
     Its `kind` is looked up on the class: the answer of a caller's own object is not

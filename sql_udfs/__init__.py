@@ -59,7 +59,7 @@ from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, 
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.calls import MOST_POSITIONAL_EPSILON
 from dfprivacy.statistics import Statistic
-from dfprivacy.statistics.forms import Form, forms_of, functions
+from dfprivacy.statistics.forms import Form, functions, list_forms
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT, is_ranked
 from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
@@ -227,7 +227,7 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
         create(_ROW, f"AS {_row_on_grid()}")
         create(CHECK.name, "(call, about, types, numbers) AS 'checked'")
         try:
-            create(_CHECKED, f"AS {_checked_value()}")
+            create(_CHECKED, f"AS {_build_checked_value()}")
         finally:
             connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
@@ -240,14 +240,14 @@ def _macros(
     epsilon = duckdb_double(defaults.epsilon)
     values = f"[[{_real('delta')}], [{_real('epsilon')}], [{duckdb_double(defaults.max_epsilon)}]]"
     types = "CAST([] AS VARCHAR[]), [typeof(delta), typeof(epsilon), 'DOUBLE']"
-    delta = _checked(_real("delta"), f"'dp_keep', {types}, {values}")
+    delta = _add_check(_real("delta"), f"'dp_keep', {types}, {values}")
     body = _by_group(f"dfprivacy_keep(count(*), {delta}, {_real('epsilon')})")
     macros = {"dp_keep": [(f"delta, epsilon := {epsilon}", body)]}
     for name, statistic in statistics:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
             macros[f"{name}{suffix}"] = [
                 (_parameters(form, defaults), _body(name, form, suffix, defaults))
-                for form in forms_of(statistic)
+                for form in list_forms(statistic)
             ]
     return macros
 
@@ -269,14 +269,14 @@ def _body(name: str, form: Form, suffix: str, defaults: Defaults) -> str:
     if is_summed(form):
         measured = _sums(name, form, part, constants, check, adder=defaults.adder)
         if not part.columns:
-            epsilon = _checked(_real(epsilon), check)
+            epsilon = _add_check(_real(epsilon), check)
     elif len(form.columns) > 1:
         first, *others = form.columns
-        fields = [f"{first} := {_checked(_real(first), check)}"]
+        fields = [f"{first} := {_add_check(_real(first), check)}"]
         fields += [f"{column} := {_real(column)}" for column in others]
         measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
-        measured = [f"list({_checked(_real('x'), check)})"]
+        measured = [f"list({_add_check(_real('x'), check)})"]
         if is_ranked(form):
             measured.append(f"bool_or({_WHOLE})")
     level = [duckdb_double(defaults.level)] if suffix else []
@@ -304,12 +304,12 @@ def _constant(form: Form, name: str) -> str:
     return f"TRY_CAST({name} AS DOUBLE[])" if form.is_list(name) else _real(name)
 
 
-def _checked(value: str, check: str) -> str:
+def _add_check(value: str, check: str) -> str:
     """Return `value`, once the check, if any, has passed."""
     return f"dfprivacy_checked({value}, {check})" if check else value
 
 
-def _checked_value() -> str:
+def _build_checked_value() -> str:
     """Return the body of the macro that checks.
 
     DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
@@ -345,7 +345,7 @@ def _sums(
         there = (
             f"x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') OR {duckdb_number(value)})"
         )
-        rows = f"count(CASE WHEN {_checked(there, check)} THEN 1 END)"
+        rows = f"count(CASE WHEN {_add_check(there, check)} THEN 1 END)"
         return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.categories)]
     arguments = f"[{', '.join(value if form.is_list(n) else f'[{value}]' for n, value in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
     arguments = f"'{name}', {arguments}"
@@ -391,14 +391,14 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
         right = _term(term.right, f"{path}.right", arguments).integer
         return _Term(f"(({left}) * ({right}) // CAST({number('divisor')} AS BIGINT))")
     if isinstance(term, Equal):  # the check has seen that x is a boolean
-        return _Term(f"CASE WHEN {_checked('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
+        return _Term(f"CASE WHEN {_add_check('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
     if isinstance(term, Above):
         return _Term(
-            duckdb_above(_real("x"), _checked(number("threshold"), check)), weight=term.weight
+            duckdb_above(_real("x"), _add_check(number("threshold"), check)), weight=term.weight
         )
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
     written = f"'{path}'"
-    row = f"dfprivacy_on_grid(x, {arguments}, {written}, {_checked(written, check)})"
+    row = f"dfprivacy_on_grid(x, {arguments}, {written}, {_add_check(written, check)})"
     return _Term(row, f"({number('grid.first')} + {number('grid.last')})")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
+from dfprivacy.accounting.loss import Contribution, Epsilon, positive_number, read_delta
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidLossError,
@@ -22,7 +22,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.measurement.linear import Equal
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, part_of
+from dfprivacy.statistics.forms import Form, build_part, example_calls, find_statistic, list_forms
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.function import Column, Function, check_account
@@ -65,14 +65,14 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
     """Return the form of a call by the number of its constants, an epsilon not among them."""
     return next(
         form
-        for form in forms_of(_statistic(name))
+        for form in list_forms(_statistic(name))
         if len(form.constants) == constants and form.about_rows == about_rows
     )
 
 
 def _statistic(name: str) -> type[Statistic]:
     """Return the statistic that a function asks, with its interval or without."""
-    statistic = function_of(name.removesuffix("_interval"))
+    statistic = find_statistic(name.removesuffix("_interval"))
     assert statistic is not None  # noqa: S101 its macro calls it by a name that is there
     return statistic
 
@@ -119,7 +119,7 @@ def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument,
         raise InvalidQuestionError(error.message, hint=f"call {calls}") from None
     positive_number("epsilon", epsilon.python())
     _require_small(name, epsilon, limit)
-    part = part_of(question)
+    part = build_part(question)
     terms = part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
     if any(isinstance(term, Equal) for term in terms) and type_head(sql_types[0]) != "BOOLEAN":
         raise UnsupportedDtypeError(
@@ -151,14 +151,14 @@ def least_rows(delta: float, epsilon: float) -> int:
     InvalidLossError
         When delta or epsilon is out of range.
     """
-    exact = delta_of(delta)
+    exact = read_delta(delta)
     if exact is None:
         raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
     noise = Epsilon(positive_number("epsilon", epsilon)).noise(1, 1)
     return Contribution().key_rule(exact).threshold(noise, 1, 1)
 
 
-def _checked(name: Column, sql_types: Column, types: Column, values: Column) -> Any:
+def _check_calls(name: Column, sql_types: Column, types: Column, values: Column) -> Any:
     check_account()
     texts, numbers = types[0].as_py(), values[0].as_py()
     arguments = [
@@ -181,7 +181,7 @@ def _number_at(name: str, values: tuple[tuple[float, ...], ...], path: str) -> f
         constant: list(value) if form.is_list(constant) else value[0]
         for constant, value in zip(form.constants, values, strict=True)
     }
-    terms: tuple[Any, ...] = part_of(form.question(arguments)).vectors.linears[0].source.terms
+    terms: tuple[Any, ...] = build_part(form.question(arguments)).vectors.linears[0].source.terms
     first, *attributes = path.split(".")
     return float(reduce(getattr, attributes, terms[int(first)]))
 
@@ -189,7 +189,7 @@ def _number_at(name: str, values: tuple[tuple[float, ...], ...], path: str) -> f
 _VALUES = "DOUBLE[][]"
 
 CHECK = Function(
-    "dfprivacy_check", _checked, ("VARCHAR", "VARCHAR[]", "VARCHAR[]", _VALUES), "VARCHAR"
+    "dfprivacy_check", _check_calls, ("VARCHAR", "VARCHAR[]", "VARCHAR[]", _VALUES), "VARCHAR"
 )
 """It returns the text 'checked', or raises."""
 

@@ -20,7 +20,7 @@ from dbt.adapters.duckdb.plugins import BasePlugin
 from dbt_common.exceptions import DbtRuntimeError
 
 import dfprivacy as dfp
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 
 __all__ = ["Plugin"]
 
@@ -83,7 +83,7 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
             With the message of `dfp.sql`, when that refuses the statement or its terms.
         """
         config, relation = target_config.config, target_config.relation
-        name = ".".join(map(quoted, (relation.database, relation.schema, relation.identifier)))
+        name = ".".join(map(quote, (relation.database, relation.schema, relation.identifier)))
         terms = config["terms"] or {}
         try:
             _check(terms, _OF_MODELS)

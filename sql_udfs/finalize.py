@@ -31,7 +31,7 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.release.answers import Answer, Answered, Estimated
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statistics import Statistic
-from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
+from dfprivacy.statistics.forms import Form, build_part, functions, list_forms
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from sql_udfs.checks import is_ranked, least_rows
@@ -54,7 +54,7 @@ def finalizer(form: Form, suffix: str = "") -> str:
 
 def part_for(form: Form, suffix: str) -> Any:
     """Return the mechanism of a form; intervals and clip counts are paid for where they show."""
-    return part_of(form.sample.with_ends(interval=bool(suffix)))
+    return build_part(form.sample.with_ends(interval=bool(suffix)))
 
 
 def constant(column: Column) -> float:
@@ -93,7 +93,7 @@ def _not_constant() -> InvalidQuestionError:
 
 
 @lru_cache(maxsize=1024)
-def loss_of(epsilon: float) -> Epsilon:
+def read_loss(epsilon: float) -> Epsilon:
     """Return the privacy loss of a call; it is read for each chunk of groups.
 
     Raises
@@ -140,13 +140,13 @@ def compute_answers(
             measured = whole_sums(measured, source)
         names = [sum_name(0, index) for index in range(len(measured))]
         table = pa.table(list(measured), names=names)
-        exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
+        exact = MeasuredSums(part, Statistics(table, 0, (source,)).check_rows())
         (answers,) = exact.answer(loss, None).answers.values()
         return answers
     if is_ranked(form):
         part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
     ((binning, moments), *_) = part.tables
-    table = part.measured(table_of(measured[0], binning, moments))
+    table = part.read_measurement(build_table(measured[0], binning, moments))
     answered: Answered
     if isinstance(table, MeasuredOctaves):
         answered = table.answer_apart(loss, ends=bool(suffix))
@@ -159,7 +159,7 @@ def compute_answers(
 @lru_cache(maxsize=1024)
 def _part(form: Form, values: tuple[Any, ...], suffix: str) -> Any:
     question = form.question(dict(zip(form.constants, values, strict=True)))
-    return part_of(question.with_ends(interval=bool(suffix)))
+    return build_part(question.with_ends(interval=bool(suffix)))
 
 
 def _functions(form: Form) -> list[Function]:
@@ -170,22 +170,22 @@ def _functions(form: Form) -> list[Function]:
 
     columns_held = {suffix: _count_columns(form, suffix) for suffix in ("", "_interval")}
 
-    def answered(columns: Sequence[Column], suffix: str) -> tuple[Answer, ...]:
+    def answer_chunk(columns: Sequence[Column], suffix: str) -> tuple[Answer, ...]:
         sums = columns_held[suffix]
         arguments = columns[sums : sums + len(lists)]
         values = tuple(
             constants(argument) if is_list else constant(argument)
             for argument, is_list in zip(arguments, lists, strict=True)
         )
-        loss = loss_of(constant(columns[sums + len(lists)]))
+        loss = read_loss(constant(columns[sums + len(lists)]))
         return compute_answers(form, columns[:sums], values, loss, suffix)
 
     def value(*columns: Column) -> Any:
-        return _join_answers(sample, answered(columns, ""))
+        return _join_answers(sample, answer_chunk(columns, ""))
 
     def interval(*columns: Column) -> Any:
         level = interval_level(constant(columns[-1]))
-        ends = answered(columns, "_interval")[0].columns(level)
+        ends = answer_chunk(columns, "_interval")[0].columns(level)
         return _struct(dict(zip(("value", "low", "high", "note"), ends, strict=False)))
 
     if not summed:
@@ -261,7 +261,9 @@ def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
     spent = constant(epsilon)
     threshold = least_rows(constant(delta), spent)
     exact = np.asarray(rows.to_numpy(), dtype=np.int64)
-    return pa.array(np.asarray(add_to(exact, loss_of(spent).noise(1, 1)) >= threshold, dtype=bool))
+    return pa.array(
+        np.asarray(add_to(exact, read_loss(spent).noise(1, 1)) >= threshold, dtype=bool)
+    )
 
 
 _KEEP = Function("dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
@@ -271,7 +273,7 @@ def finalizers() -> tuple[Function, ...]:
     """Return the functions that answer, one for each way to measure a statistic."""
     functions_by_name = {_KEEP.name: _KEEP}
     for statistic in dict.fromkeys(functions().values()):
-        for form in forms_of(statistic):
+        for form in list_forms(statistic):
             functions_by_name |= {
                 function.name: function
                 for function in _functions(form)
@@ -286,7 +288,7 @@ _PART = 2**20  # values of whole groups that are answered at once: new memory co
 def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of lists that answers some groups at a time, if they have many values."""
 
-    def answered(*columns: Column) -> Any:
+    def answer_chunk(*columns: Column) -> Any:
         ends = np.cumsum([0, *_sizes(columns[0])])
         cuts = np.searchsorted(ends, np.arange(_PART, ends[-1], _PART))
         pieces = itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist())
@@ -297,13 +299,13 @@ def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
             ]
         )
 
-    return answered
+    return answer_chunk
 
 
 _PAIRS = 2**16
 
 
-def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
+def build_table(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
     """Return the bins of each list, as a part of the frame API would have them.
 
     Parameters

@@ -40,7 +40,7 @@ class Function:
         with suppress(duckdb.CatalogException, duckdb.NotImplementedException):
             connection.create_function(
                 self.name,
-                _counted(self.call, len(self.parameters), draws=self.draws),
+                _count_rows(self.call, len(self.parameters), draws=self.draws),
                 list(self.parameters),
                 self.returns,
                 side_effects=self.draws,
@@ -67,7 +67,7 @@ def check_account() -> None:
 
 
 @cache
-def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
+def _count_rows(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
     """Return the function with a signature that DuckDB can count the parameters of.
 
     The cache keeps it alive after the connection that created it is gone, because other

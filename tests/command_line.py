@@ -66,7 +66,7 @@ def run_python(*words, cwd=None, check=False, **environment):
     return done
 
 
-def shown_cells(output):
+def read_cells(output):
     """Return the cells of a shown table, row by row, or of numbers: value, low and high."""
     numbers = re.findall(r"^\S+ (\S+)(?: \[(.*?)\])?.*, (?:epsilon|rho)=", output, re.MULTILINE)
     if numbers:

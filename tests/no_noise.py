@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.replay import scores_of
+from benchmarks.replay import list_scores
 
 
 class NoNoise:
@@ -13,5 +13,5 @@ class NoNoise:
         if mechanism == "add_to":
             return inputs["exact"].copy()
         assert mechanism == "select"
-        best = [firsts[losses.argmin()] for firsts, _, losses in scores_of(inputs["runs"])]
+        best = [firsts[losses.argmin()] for firsts, _, losses in list_scores(inputs["runs"])]
         return np.array(best, np.int64)

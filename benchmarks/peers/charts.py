@@ -14,9 +14,15 @@ from matplotlib.ticker import NullFormatter
 
 from benchmarks.peers.jobs import GROUPS, NUMBER_OF_GROUPS, time_name
 from benchmarks.peers.registry import PEERS, Peer
-from benchmarks.peers.scores import pooled
+from benchmarks.peers.scores import pool_ratios
 from benchmarks.peers.store import Store
-from benchmarks.peers.tables import TARGET, common_size, measured_rows, ratios_of, scored_peers
+from benchmarks.peers.tables import (
+    TARGET,
+    common_size,
+    list_measured_rows,
+    list_ratios,
+    list_scored_peers,
+)
 
 # Okabe and Ito's colors, which the color-blind tell apart; a marker each besides.
 OURS = ("#0072B2", "#56B4E9", "#009E73", "#004D73")
@@ -40,8 +46,11 @@ def draw(store: Store, folder: Path) -> list[Path]:
     files = []
     common = common_size(store)
     if common is not None:
-        files += [by_rows(store, measured_rows(store), folder), by_groups(store, common, folder)]
-    if scored_peers(store):
+        files += [
+            by_rows(store, list_measured_rows(store), folder),
+            by_groups(store, common, folder),
+        ]
+    if list_scored_peers(store):
         files.append(by_error(store, folder))
     return files
 
@@ -73,14 +82,14 @@ def by_groups(store: Store, rows: int, folder: Path) -> Path:
 
 def by_error(store: Store, folder: Path) -> Path:
     """Draw our mean squared error over each peer's: a dot a setting, a bar for all together."""
-    peers = scored_peers(store)
+    peers = list_scored_peers(store)
     figure, axes = plt.subplots(figsize=(9, 0.7 * len(peers) + 1.8), layout="constrained")
     for row, peer in enumerate(peers):
-        ratios = list(ratios_of(store, peer).values())
+        ratios = list(list_ratios(store, peer).values())
         values = [max(ratio, 1e-4) for ratio, _ in ratios]
         shade = style(peer)["color"]
         axes.scatter(values, [row] * len(values), s=26, alpha=0.55, color=shade)
-        axes.plot([pooled(ratios)[0]] * 2, [row - 0.3, row + 0.3], color="black", lw=2.5)
+        axes.plot([pool_ratios(ratios)[0]] * 2, [row - 0.3, row + 0.3], color="black", lw=2.5)
     axes.axvline(1, color="#777777", lw=1)
     axes.axvline(TARGET, color="#0072B2", lw=1, ls="--")
     axes.text(TARGET, len(peers) - 0.42, f"target {TARGET} ", ha="right", color="#0072B2")

@@ -31,7 +31,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def options_of(arguments: list[str] | None) -> argparse.Namespace:
+def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """Return the parsed options of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.split("\n")[0]
@@ -51,7 +51,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def extent_of(options: argparse.Namespace) -> Extent:
+def find_extent(options: argparse.Namespace) -> Extent:
     """Return how much is measured."""
     extent = QUICK if options.quick else FULL if options.full else USUAL
     if options.seconds is not None:
@@ -76,7 +76,7 @@ def folder_of(options: argparse.Namespace) -> Iterator[Path]:
 
 def measure_all(options: argparse.Namespace, store: Store) -> None:
     """Time and score what is asked for."""
-    peers, extent = chosen(options.peers), extent_of(options)
+    peers, extent = chosen(options.peers), find_extent(options)
     with folder_of(options) as folder:
         environments = prepare_all(peers, folder, store)
         if options.only != "scores":
@@ -88,7 +88,7 @@ def measure_all(options: argparse.Namespace, store: Store) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a child is ended too
-    options = options_of(arguments)
+    options = read_options(arguments)
     file = options.output / "peers.json"
     store = Store.opened(file, resume=options.resume or options.only == "report")
     if options.only != "report":

@@ -11,16 +11,16 @@ from benchmarks.peers.report import ERRORS, READING
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import (
     Notes,
+    build_pooled_table,
     common_size,
     label,
+    list_measured_rows,
+    list_ratios,
+    list_scored_peers,
     markdown,
-    measured_rows,
-    pooled_table,
-    ratios_of,
-    scored_peers,
     seconds,
     time_cell,
-    tried,
+    try_charge,
     without_errors,
 )
 
@@ -89,7 +89,7 @@ def page(store: Store, link: str) -> list[str]:
     return [
         INTRODUCTION, "", f"Machine, versions and all tables: [peers.md]({link}/peers.md).", "",
         *times(store, notes), *errors(store), "", BETTER, "",
-        *measured_better(store), "", "## Notes", "", *notes.lines(),
+        *list_better(store), "", "## Notes", "", *notes.lines(),
     ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def times(store: Store, notes: Notes) -> list[str]:
     groups = "1,000 groups"
     head = ["", "s", "CPU s"]
     lines = []
-    for peer in tried(store, rows):
+    for peer in try_charge(store, rows):
         time = time_cell(store, peer, "mean", groups, rows, notes)
         cpu = store.measured.get(time_name(peer.script, "mean", groups, rows), {}).get("cpu")
         lines.append([label(peer, notes), time, "" if cpu is None else seconds(cpu)])
@@ -114,20 +114,20 @@ def times(store: Store, notes: Notes) -> list[str]:
 
 def errors(store: Store) -> list[str]:
     """Return the errors of all settings together."""
-    table = [*pooled_table(store), "", *without_errors(store)]
+    table = [*build_pooled_table(store), "", *without_errors(store)]
     return ["## Error at the same epsilon", "", ERRORS, "", *table]
 
 
-def measured_better(store: Store) -> list[str]:
+def list_better(store: Store) -> list[str]:
     """Name what was measured to be better than ours, so that no figure is passed over."""
-    lines = [line for peer in scored_peers(store) if (line := _smaller_error(store, peer))]
-    lines += [line for rows in measured_rows(store) if (line := _faster(store, rows))]
+    lines = [line for peer in list_scored_peers(store) if (line := _smaller_error(store, peer))]
+    lines += [line for rows in list_measured_rows(store) if (line := _faster(store, rows))]
     return ["In this run:", "", *lines] if lines else []
 
 
 def _smaller_error(store: Store, peer: Peer) -> str | None:
     """Name settings where a peer's error was smaller by more than three standard errors."""
-    ratios = ratios_of(store, peer)
+    ratios = list_ratios(store, peer)
     won = [key for key, (ratio, error) in ratios.items() if ratio - 3 * error > 1]
     if not won:
         return None

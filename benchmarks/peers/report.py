@@ -9,12 +9,12 @@ from benchmarks.peers.jobs import DELTA, EPSILON, GROUPS
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import (
     Notes,
+    build_pooled_table,
     error_table,
+    list_measured_rows,
     markdown,
-    measured_rows,
     memory_table,
     other_errors,
-    pooled_table,
     time_table,
     without_errors,
 )
@@ -73,7 +73,7 @@ def heading(store: Store) -> list[str]:
 def times(store: Store, notes: Notes) -> list[str]:
     """Return the tables of times."""
     lines = ["## Time", "", READING, ""]
-    for rows in reversed(measured_rows(store)):
+    for rows in reversed(list_measured_rows(store)):
         for groups in GROUPS:
             table = time_table(store, groups, rows, notes)
             if table:
@@ -91,7 +91,7 @@ def errors(store: Store, notes: Notes) -> list[str]:
     """Return the tables of errors."""
     other = "Root mean squared error at 10,000 rows (lognormal, clipped to 0 to 10), epsilon 1:"
     return [
-        "## Error at the same epsilon", "", ERRORS, "", *pooled_table(store), "",
+        "## Error at the same epsilon", "", ERRORS, "", *build_pooled_table(store), "",
         *without_errors(store),
         *error_table(store, notes), "", other, "", *other_errors(store, notes), "",
     ]  # fmt: skip

@@ -89,7 +89,7 @@ def _watch(
     """Collect lines until there are no more, one is late, or memory is exceeded."""
     deadline = time.monotonic() + limit * LOADING
     while True:
-        outcome.peak_mib = max(outcome.peak_mib, memory_of(pid))
+        outcome.peak_mib = max(outcome.peak_mib, find_memory(pid))
         if outcome.peak_mib > mib:
             outcome.status = "memory"
             return
@@ -102,7 +102,7 @@ def _watch(
             continue
         if text is None:
             return
-        for line in _parsed(text):
+        for line in _parse_lines(text):
             outcome.lines.append(line)
             outcome.peak_mib = max(outcome.peak_mib, line.get("peak_mib", 0.0))
             if line["event"] != "versions":
@@ -116,7 +116,7 @@ def _read(output: IO[str], lines: queue.Queue[str | None]) -> None:
     lines.put(None)
 
 
-def _parsed(text: str) -> Iterator[dict[str, Any]]:
+def _parse_lines(text: str) -> Iterator[dict[str, Any]]:
     """Yield a line of the protocol; libraries print other things too."""
     with contextlib.suppress(json.JSONDecodeError):
         line = json.loads(text)
@@ -131,7 +131,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def memory_of(pid: int) -> float:
+def find_memory(pid: int) -> float:
     """Return the resident memory of a process and its children, in MiB; 0 without /proc."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -139,4 +139,4 @@ def memory_of(pid: int) -> float:
     except (OSError, IndexError):
         return 0.0
     process_mib = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return process_mib + sum(memory_of(int(child)) for child in children)
+    return process_mib + sum(find_memory(int(child)) for child in children)

@@ -37,7 +37,7 @@ def score(answers: Sequence[float], truth: float) -> Score:
     return Score(float(squares.mean()), float(error), len(squares))
 
 
-def pooled(ratios: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def pool_ratios(ratios: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the geometric mean of ratios with its standard error."""
     logs = [math.log(ratio) for ratio, _ in ratios]
     relative = [error / ratio for ratio, error in ratios]

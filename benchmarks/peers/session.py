@@ -48,8 +48,8 @@ def time_all(
         question = job.question(str(timing_file(job.rows, data)))
         outcome = run(python, peer, question, job)
         _remember_versions(outcome, peer, store)
-        store.keep(job, timed(outcome))
-        say(f"{job.name}: {outcome.status} {timed(outcome).get('seconds', '')}")
+        store.keep(job, time_run(outcome))
+        say(f"{job.name}: {outcome.status} {time_run(outcome).get('seconds', '')}")
 
 
 def score_all(
@@ -69,7 +69,7 @@ def score_all(
         file = points_file(job.dataset, job.rows, data)
         outcome = run(python, peer, job.question(str(file), dataset.bounds), job)
         _remember_versions(outcome, peer, store)
-        store.keep(job, scored(outcome, truth(job.work, dataset.points(job.rows))))
+        store.keep(job, score_answers(outcome, truth(job.work, dataset.points(job.rows))))
         say(f"{job.name}: {store.measured[job.name]}")
 
 
@@ -90,7 +90,7 @@ def too_much(job: TimeJob, extent: Extent, store: Store) -> int | None:
     return None
 
 
-def timed(outcome: Outcome) -> dict[str, Any]:
+def time_run(outcome: Outcome) -> dict[str, Any]:
     """Return the best run and the peak memory; a run that was ended early is a slow one."""
     runs, ready = outcome.of("run"), outcome.of("ready")
     result: dict[str, Any] = {"status": outcome.status, "peak_mib": round(outcome.peak_mib)}
@@ -108,7 +108,7 @@ def timed(outcome: Outcome) -> dict[str, Any]:
     return result
 
 
-def scored(outcome: Outcome, true: float) -> dict[str, Any]:
+def score_answers(outcome: Outcome, true: float) -> dict[str, Any]:
     """Return the error of all answers that came in time."""
     answers = [value for line in outcome.of("released") for value in line["values"]]
     if len(answers) < 2:

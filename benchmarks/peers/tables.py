@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.peers.jobs import GROUPS, time_name
 from benchmarks.peers.registry import PEERS, WORKS, Peer
-from benchmarks.peers.scores import Score, pooled
+from benchmarks.peers.scores import Score, pool_ratios
 from benchmarks.peers.store import Store
 
 BEST = "dfprivacy, DuckDB"
@@ -37,7 +37,7 @@ def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
 
 
-def measured_rows(store: Store) -> list[int]:
+def list_measured_rows(store: Store) -> list[int]:
     """Return the sizes that were timed."""
     times = [record["asked"] for name, record in store.measured.items() if name.startswith("time/")]
     return sorted({settings["rows"] for settings in times})
@@ -46,11 +46,11 @@ def measured_rows(store: Store) -> list[int]:
 def common_size(store: Store) -> int | None:
     """Return the size at which most peers have a mean by 1,000 groups, the largest of several."""
 
-    def managed(rows: int) -> tuple[int, int]:
+    def list_managed(rows: int) -> tuple[int, int]:
         names = [time_name(peer.script, "mean", "1,000 groups", rows) for peer in PEERS]
         return sum(store.status(name) == "ok" for name in names), rows
 
-    return max(measured_rows(store), key=managed, default=None)
+    return max(list_measured_rows(store), key=list_managed, default=None)
 
 
 def label(peer: Peer, notes: Notes) -> str:
@@ -112,7 +112,7 @@ def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
         return []
     head = ["", *[f"{work}, s" for work in works], *[f"{work}, ratio" for work in works]]
     lines = []
-    for peer in tried(store, rows):
+    for peer in try_charge(store, rows):
         cells = [time_cell(store, peer, work, groups, rows, notes) for work in works]
         ratios = [ratio_cell(store, peer, work, groups, rows) for work in works]
         if any(cells):
@@ -120,7 +120,7 @@ def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
     return markdown(head, lines) if lines else []
 
 
-def tried(store: Store, rows: int) -> list[Peer]:
+def try_charge(store: Store, rows: int) -> list[Peer]:
     """Return the peers that were asked anything at a size, or could not be installed."""
     timed = [record["asked"] for name, record in store.measured.items() if name.startswith("time/")]
     scripts = {job["peer"] for job in timed if job["rows"] == rows}
@@ -143,7 +143,7 @@ def ratio_cell(store: Store, peer: Peer, work: str, groups: str, rows: int) -> s
 
 def memory_table(store: Store, notes: Notes) -> list[str]:
     """Return the peak memory of the mean at the largest size, and what the rows alone take."""
-    sizes = measured_rows(store)
+    sizes = list_measured_rows(store)
     if not sizes:
         return []
     head = ["", *[f"{groups}, {rows:,} rows" for rows in sizes[-2:] for groups in GROUPS]]
@@ -160,7 +160,7 @@ def memory_table(store: Store, notes: Notes) -> list[str]:
     return markdown(head, lines)
 
 
-def scores_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
+def list_scores(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
     """Return the errors of a peer by setting."""
     start = f"score/{peer.script}/{work}/"
     return {
@@ -172,37 +172,37 @@ def scores_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
 
 def ours(store: Store, work: str = "mean") -> dict[str, Score]:
     """Return our own errors by setting."""
-    return scores_of(store, next(peer for peer in PEERS if peer.name == BEST), work)
+    return list_scores(store, next(peer for peer in PEERS if peer.name == BEST), work)
 
 
-def ratios_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, tuple[float, float]]:
+def list_ratios(store: Store, peer: Peer, work: str = "mean") -> dict[str, tuple[float, float]]:
     """Return our mean squared error over a peer's, by setting, with standard errors."""
     mine = ours(store, work)
-    theirs = scores_of(store, peer, work)
+    theirs = list_scores(store, peer, work)
     return {key: mine[key].ratio_to(score) for key, score in theirs.items() if key in mine}
 
 
-def scored_peers(store: Store) -> list[Peer]:
+def list_scored_peers(store: Store) -> list[Peer]:
     """Return the others that have errors."""
-    return [peer for peer in PEERS if not peer.ours and ratios_of(store, peer)]
+    return [peer for peer in PEERS if not peer.ours and list_ratios(store, peer)]
 
 
 def without_errors(store: Store) -> list[str]:
     """Name those that gave no errors in this run."""
-    silent = [peer.name for peer in present(store) if peer.scored and not scores_of(store, peer)]
+    silent = [peer.name for peer in present(store) if peer.scored and not list_scores(store, peer)]
     text = f"No errors in this run (not asked for, or too slow): {', '.join(silent)}."
     return [text, ""] if silent else []
 
 
 def error_table(store: Store, notes: Notes) -> list[str]:
     """Return a line a setting: our mean squared error, and its ratio to each peer's."""
-    peers = scored_peers(store)
+    peers = list_scored_peers(store)
     head = ["data, rows, epsilon", "RMSE of ours"]
     head += [label(peer, notes) for peer in peers]
     lines = []
     for key, score in ours(store).items():
         dataset, rows, epsilon = key.split("/")
-        cells = [ratio_text(ratios_of(store, peer).get(key)) for peer in peers]
+        cells = [ratio_text(list_ratios(store, peer).get(key)) for peer in peers]
         lines.append([f"{dataset}, {int(rows):,}, {epsilon}", f"{score.mse**0.5:.3g}", *cells])
     return markdown(head, lines) if peers else []
 
@@ -215,24 +215,24 @@ def ratio_text(ratio: tuple[float, float] | None) -> str:
     return f"{value:.3f} ± {error:.3f}" if value < 1000 else f"{value:.3g}"
 
 
-def pooled_table(store: Store) -> list[str]:
+def build_pooled_table(store: Store) -> list[str]:
     """Return a line a peer: all its settings together, and whether the target is met."""
     head = ["", "n is", "settings", "geometric mean of ours / theirs", "least", "most", "target"]
     lines = []
-    for peer in scored_peers(store):
-        ratios = list(ratios_of(store, peer).values())
+    for peer in list_scored_peers(store):
+        ratios = list(list_ratios(store, peer).values())
         values = [ratio for ratio, _ in ratios]
         secret = "secret" if peer.n_is_secret else "public"
         met = f"at most {TARGET}: {verdict(ratios)}" if peer.n_is_secret else "none"
         spread = [f"{min(values):.3f}", f"{max(values):.3f}"]
-        middle = ratio_text(pooled(ratios))
+        middle = ratio_text(pool_ratios(ratios))
         lines.append([peer.name, secret, str(len(ratios)), middle, *spread, met])
     return markdown(head, lines) if lines else []
 
 
 def verdict(ratios: list[tuple[float, float]]) -> str:
     """Compare all settings together with the target: three standard errors must not matter."""
-    middle, error = pooled(ratios)
+    middle, error = pool_ratios(ratios)
     if middle + 3 * error <= TARGET:
         return "met"
     return "missed" if middle - 3 * error > TARGET else "undecided"
@@ -243,7 +243,7 @@ def other_errors(store: Store, notes: Notes) -> list[str]:
     works = ("count", "sum", "median")
     lines = []
     for peer in PEERS:
-        scores = [next(iter(scores_of(store, peer, work).values()), None) for work in works]
+        scores = [next(iter(list_scores(store, peer, work).values()), None) for work in works]
         if any(scores):
             cells = [
                 other_cell(peer, work, score, notes)

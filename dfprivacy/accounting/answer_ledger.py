@@ -9,7 +9,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.ledger_file import Entry, Log, release_entry
-from dfprivacy.accounting.memory import content_of
+from dfprivacy.accounting.memory import write_content
 from dfprivacy.errors import InvalidLedgerError, LedgerFileError
 
 
@@ -53,7 +53,7 @@ class AnswerLedger(Ledger):
 
     def store(self, dataset: str, fingerprint: bytes, table: pa.Table) -> None:
         """Write the charge and the answer, durably, unless the answer is there already."""
-        self._mark, content = fingerprint.hex(), content_of(table)
+        self._mark, content = fingerprint.hex(), write_content(table)
         with self._writing() as writing:
             if self._mark in writing.log.releases:
                 return  # by another process: `settle` says so

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dfprivacy.accounting.loss import Epsilon, Rho, loss_of, positive_number
+from dfprivacy.accounting.loss import Epsilon, Rho, positive_number, read_loss
 from dfprivacy.errors import InvalidLossError, UnknownAccountError, boundary
 from dfprivacy.measurement.exact import decimal_number, describe
 
@@ -171,7 +171,7 @@ class Charge:
         return Units(measure, math.ceil(loss.value * PER_ONE), delta)
 
 
-def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
+def name_total(epsilon: object, rho: object, delta: object) -> Units | None:
     """Return a total as a caller names it, rounded down to whole units. None for none at all."""
     if epsilon is None and rho is None:
         if delta is not None:
@@ -180,7 +180,7 @@ def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
                 hint="name epsilon or rho too, e.g. epsilon=10, delta=1e-6",
             )
         return None
-    loss = loss_of(epsilon, rho)
+    loss = read_loss(epsilon, rho)
     measure = loss.measure
     units = math.floor(positive_number(measure, loss.value) * PER_ONE)
     if not LEAST_TOTAL <= units <= MOST_UNITS:
@@ -246,7 +246,7 @@ def account_name(dataset: str, period: object) -> str:
     return f"{dataset} [{period}]"
 
 
-def dataset_of(account: str) -> tuple[str, str]:
+def find_dataset(account: str) -> tuple[str, str]:
     """Return the dataset and the period of an account by its name. None where it has no period.
 
     >>> dataset_of("visits [2024-01]"), dataset_of("visits [old]")

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.charge import Budget, float_below, short
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of
+from dfprivacy.accounting.loss import Epsilon, Rho, read_delta
 from dfprivacy.errors import InvalidLossError, LedgerError, MissingDeltaError
 from dfprivacy.noise.tails import arithmetic, quotient
 
@@ -93,7 +93,7 @@ class Composition:
 
     def total(self, delta: object) -> Budget:
         """Return epsilon and delta, as floats that are not below the exact amounts."""
-        named = delta_of(delta)
+        named = read_delta(delta)
         exact = self.delta if named is None else named
         return upper_budget(self.approximate(exact), exact)
 
@@ -193,7 +193,7 @@ def tight_total(composition: Composition, delta: object) -> Budget:
     for any mechanism (Kairouz, Oh and Viswanath 2015). Releases in rho, and epsilons too
     fine for the grid of losses, count together as one rho-zCDP release.
     """
-    exact = delta_of(delta)
+    exact = read_delta(delta)
     if exact is None:
         raise MissingDeltaError(
             "a tight total is an epsilon at a delta, and no delta was named",
@@ -234,7 +234,7 @@ def _laws(composition: Composition, cell: float) -> list[LossLaw]:
     laws = [responses_law(cells, count, cell) for cells, count in merge_levels(times).items()]
     if rho:
         reach = approximate_epsilon(rho, _RARE)
-        laws.append(concentrated_law(float(rho) * _INFLATION, cell, float(reach)))
+        laws.append(build_concentrated_law(float(rho) * _INFLATION, cell, float(reach)))
     return laws
 
 
@@ -303,7 +303,7 @@ class LossLaw:
     infinite: float
 
 
-def concentrated_law(rho: float, cell: float, reach: float) -> LossLaw:
+def build_concentrated_law(rho: float, cell: float, reach: float) -> LossLaw:
     """Return the law of a rho-zCDP release on a grid of `cell`, for losses up to `reach`.
 
     It is that of a pair of distributions that is no harder to tell apart than any rho-zCDP release

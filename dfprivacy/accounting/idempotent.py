@@ -18,7 +18,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge, Units
 from dfprivacy.accounting.ledger import Ledger, dataset_name
 from dfprivacy.accounting.ledger_file import Entry, Log, release_entry
-from dfprivacy.accounting.memory import content_of
+from dfprivacy.accounting.memory import write_content
 from dfprivacy.errors import InvalidLedgerError
 
 
@@ -37,7 +37,7 @@ class IdempotentLedger(Ledger):
     that dies between its charge and `keep` has shown nothing, and leaves the charge pending: the
     next one draws under it. Of several that draw under it only the one that is kept first ever
     comes out, because callers use the result of `keep`. An error after the charge shows, and can
-    depend on the draw: `kept_of` then uses the charge up, and the next attempt is charged.
+    depend on the draw: `keep_release` then uses the charge up, and the next attempt is charged.
 
     >>> import dfprivacy as dfp, pandas as pd, pyarrow as pa, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -96,15 +96,15 @@ class IdempotentLedger(Ledger):
         self._asked = True
         with self._writing() as writing:  # which confirms a charge of a process that was killed
             if not self._is_paid(writing.log):
-                entry = self._own_charge(writing.log, charge, analyst)
+                entry = self._build_own_charge(writing.log, charge, analyst)
                 writing.append([entry, release_entry(self._dataset, self._pending, b"")])
                 self.has_charged = True
         self._drawn_under = charge, analyst
 
-    def _own_charge(self, log: Log, charge: Charge, analyst: str | None) -> Entry:
+    def _build_own_charge(self, log: Log, charge: Charge, analyst: str | None) -> Entry:
         return self._charge_entry(log, self._dataset, charge, note=self._note, analyst=analyst)
 
-    def kept_of(self, make: Callable[[], pa.Table]) -> pa.Table:
+    def keep_release(self, make: Callable[[], pa.Table]) -> pa.Table:
         """Make the release and keep it, and return the kept release.
 
         An error that `make` or `keep` raises after the charge uses the charge up, and is raised
@@ -124,7 +124,7 @@ class IdempotentLedger(Ledger):
             if self._pending.hex() in writing.log.releases:
                 writing.append([self._no_longer_pending])
             elif not self._is_paid(writing.log):
-                writing.append([self._own_charge(writing.log, *self._drawn_under)])
+                writing.append([self._build_own_charge(writing.log, *self._drawn_under)])
                 self.has_charged = True
         table = self.read_release()
         if table is None:
@@ -133,7 +133,7 @@ class IdempotentLedger(Ledger):
 
     def keep(self, table: pa.Table) -> pa.Table:
         """Keep the release that was charged. A release that can't be kept is not returned."""
-        content = content_of(table)
+        content = write_content(table)
         with self._writing() as writing:
             if not self._is_paid(writing.log):
                 raise InvalidLedgerError(
@@ -165,7 +165,7 @@ class IdempotentLedger(Ledger):
             finally:
                 os.close(descriptor)
 
-    def remembered_files(self) -> bytes | None:
+    def read_file_digest(self) -> bytes | None:
         """Return the digest that was noted last for this release. None without a note."""
         digest = None
         with suppress(OSError, ValueError):
@@ -206,7 +206,7 @@ class IdempotentLedger(Ledger):
 
     def _cost(self, log: Log, charges: Sequence[Charge]) -> Units:
         none = Units(self._total.measure, 0, 0)
-        costs = (self._counted(log, charge.units(none.measure)) for charge in charges)
+        costs = (self._count_cost(log, charge.units(none.measure)) for charge in charges)
         return sum(costs, none)
 
     @property

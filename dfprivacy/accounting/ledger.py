@@ -29,9 +29,9 @@ from dfprivacy.accounting.charge import (
     Charge,
     Units,
     account_name,
-    dataset_of,
+    find_dataset,
     is_period,
-    total_of,
+    name_total,
 )
 from dfprivacy.accounting.composition import Composition, tight_total
 from dfprivacy.accounting.ledger_file import (
@@ -41,14 +41,14 @@ from dfprivacy.accounting.ledger_file import (
     Log,
     Reading,
     Writing,
+    build_damage_error,
     charge_entry,
     create,
-    damaged,
     ledger_path,
     release_entry,
 )
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.accounting.memory import content_of, released_table
+from dfprivacy.accounting.memory import read_released_table, write_content
 from dfprivacy.errors import (
     BudgetExceededError,
     InvalidLedgerError,
@@ -142,7 +142,7 @@ class Ledger:
                 f"a ledger is a file, not {describe(path)}",
                 hint='name it: dfp.Ledger("budget.db", epsilon=10)',
             )
-        total, what = total_of(epsilon, rho, delta), "timeout must be a number of seconds"
+        total, what = name_total(epsilon, rho, delta), "timeout must be a number of seconds"
         seconds = number_within(timeout, 0, 10**6, InvalidLedgerError, what, hint="pass timeout=5")
         choices = {"remember": remember, "strict": strict}
         for choice, value in choices.items():
@@ -311,7 +311,7 @@ class Ledger:
         who, name, allowance = (
             analyst_name(analyst),
             dataset_name(dataset),
-            total_of(epsilon, rho, delta),
+            name_total(epsilon, rho, delta),
         )
         if who is None or allowance is None or allowance.measure != self._total.measure:
             raise InvalidLossError(
@@ -320,7 +320,7 @@ class Ledger:
             )
         with self._writing() as writing:
             if self.strict and name not in writing.log.announced:
-                raise self._unannounced_error(writing.log, name)
+                raise self._build_unannounced_error(writing.log, name)
             units = replace(
                 allowance, delta=self._total.delta if delta is None else allowance.delta
             )
@@ -332,7 +332,7 @@ class Ledger:
 
     def _require_account(self, log: Log, name: str) -> None:
         """Refuse an account that nobody has opened."""
-        dataset, period = dataset_of(name)
+        dataset, period = find_dataset(name)
         kind = log.announced.get(dataset)
         if kind and not is_period(kind, period):
             raise UnknownAccountError(
@@ -347,7 +347,7 @@ class Ledger:
                 f'before the first charge: ledger.announce({dataset!r}, periods="month")',
             )
         if self.strict and kind is None:
-            raise self._unannounced_error(log, dataset)
+            raise self._build_unannounced_error(log, dataset)
 
     def _require_analyst(self, log: Log, name: str, analyst: str | None) -> None:
         """Refuse who has no part in a budget that is shared out."""
@@ -360,7 +360,7 @@ class Ledger:
                 hint='name who asks, analyst="ann"; ledger.allow("ann", dataset, ...) gives a part',
             )
 
-    def _unannounced_error(self, log: Log, dataset: str) -> UnknownAccountError:
+    def _build_unannounced_error(self, log: Log, dataset: str) -> UnknownAccountError:
         matches = get_close_matches(dataset, log.announced, 1)
         suggestion = f"did you mean {matches[0]!r}? Otherwise open" if matches else "open"
         return UnknownAccountError(
@@ -380,7 +380,7 @@ class Ledger:
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as reading:
             self._require_account(reading.log, name)
-            return self._rest_of(reading.log, name, who).budget()
+            return self._find_rest(reading.log, name, who).budget()
 
     def spent(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
@@ -389,9 +389,9 @@ class Ledger:
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as reading:
             log = reading.log
-            names = log.accounts_of(name) or [name]
+            names = log.list_accounts(name) or [name]
             spent = [
-                log.spent(account) if who is None else log.spent_by(who, account)
+                log.spent(account) if who is None else log.find_spent_by(who, account)
                 for account in names
             ]
         return sum(spent, Units(self._total.measure, 0, 0)).budget()
@@ -411,8 +411,8 @@ class Ledger:
                 (
                     name,
                     who,
-                    log.spent_by(who, name).budget(),
-                    self._rest_of(log, name, who).budget(),
+                    log.find_spent_by(who, name).budget(),
+                    self._find_rest(log, name, who).budget(),
                 )
                 for name, who in sorted(pairs)
             ]
@@ -441,9 +441,9 @@ class Ledger:
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._reading() as reading:
-            return self._framed(reading.charges(name))
+            return self._frame_charges(reading.charges(name))
 
-    def _framed(self, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    def _frame_charges(self, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
         """Return charges of the file as a history has them."""
         in_rho = self._total.measure == "rho"
         lines = []
@@ -463,7 +463,7 @@ class Ledger:
                 )
                 lines.append(dict(zip(HISTORY.names, line, strict=True)))
         except (ValueError, ZeroDivisionError):
-            raise damaged(self._path) from None
+            raise build_damage_error(self._path) from None
         frame: pd.DataFrame = pa.Table.from_pylist(lines, HISTORY).to_pandas()
         return frame
 
@@ -483,7 +483,7 @@ class Ledger:
                         _stored(reading.log, name),
                     )
                 )
-            return self._total, accounts, self._framed(reading.charges(None))
+            return self._total, accounts, self._frame_charges(reading.charges(None))
 
     # Charges
 
@@ -506,8 +506,11 @@ class Ledger:
             who = analyst_name(analyst)
             self._require_account(reading.log, name)
             self._require_analyst(reading.log, name, who)
-            cost, covered = self._counted(reading.log, cost), self._covered(reading.log, name, who)
-            left = self._rest_of(reading.log, name, who)
+            cost, covered = (
+                self._count_cost(reading.log, cost),
+                self._find_largest_charge(reading.log, name, who),
+            )
+            left = self._find_rest(reading.log, name, who)
         return left.less(cost).positive().budget() if covered.covers(cost) else None
 
     def charge(
@@ -553,17 +556,17 @@ class Ledger:
         }
         return charge_entry(log, fields)
 
-    def _counted(self, log: Log, cost: Units) -> Units:
+    def _count_cost(self, log: Log, cost: Units) -> Units:
         """Return a cost as the file counts it, rounded up to its units."""
         loss, delta = log.written(cost, up=True)
         return Units(cost.measure, loss * log.loss_unit, delta * log.delta_unit)
 
-    def _rest_of(self, log: Log, name: str, analyst: str | None = None) -> Units:
+    def _find_rest(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the rest of an account, or of an analyst's allowance if that is less."""
         limits = self._limits(log, name, analyst)
         return reduce(Units.minimum, (limit.less(spent) for limit, spent in limits)).positive()
 
-    def _covered(self, log: Log, name: str, analyst: str | None = None) -> Units:
+    def _find_largest_charge(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the largest charge that fits: the rest with the excess of each budget."""
         limits = self._limits(log, name, analyst)
         return reduce(Units.minimum, (limit.with_excess().less(spent) for limit, spent in limits))
@@ -572,7 +575,7 @@ class Ledger:
         """Return the budget and its spent part, then the allowance of an analyst and its own."""
         allowed, limits = log.allowed.get(log.dataset(name), {}), [(self._total, log.spent(name))]
         if analyst is not None and analyst in allowed:
-            limits.append((allowed[analyst], log.spent_by(analyst, name)))
+            limits.append((allowed[analyst], log.find_spent_by(analyst, name)))
         return limits
 
     def _require_part(
@@ -582,7 +585,7 @@ class Ledger:
         self._require_account(log, name)
         self._require_analyst(log, name, analyst)
         for allowance, spent in self._limits(log, name, analyst)[1:]:
-            if allowance.with_excess().less(spent).covers(self._counted(log, cost)):
+            if allowance.with_excess().less(spent).covers(self._count_cost(log, cost)):
                 continue
             left = allowance.less(spent).positive()
             raise BudgetExceededError(
@@ -600,9 +603,9 @@ class Ledger:
         what: str = "this release",
         hint: str = "",
     ) -> None:
-        if self._covered(log, name).covers(self._counted(log, cost)):
+        if self._find_largest_charge(log, name).covers(self._count_cost(log, cost)):
             return
-        left = self._rest_of(log, name)
+        left = self._find_rest(log, name)
         if cost.delta > self._total.delta == 0:
             hint = (
                 "this ledger was made without a delta, and a budget never changes: ask for what "
@@ -614,7 +617,7 @@ class Ledger:
                 "it is the delta that lacks: each release by secret keys spends its own. Ask with "
                 "a smaller delta, or list the keys, which needs none"
             )
-        dataset, period = dataset_of(name)
+        dataset, period = find_dataset(name)
         arguments = f"{dataset!r}, period={period!r}" if period else "dataset"
         raise BudgetExceededError(
             f"the budget of dataset {name!r} does not cover {what}: it costs {cost}, "
@@ -695,7 +698,7 @@ class Ledger:
 
     def _composition(self, log: Log, dataset: str) -> Composition:
         """Return the releases of a dataset, if each was charged the cost of its loss."""
-        names = log.accounts_of(dataset) or [dataset]
+        names = log.list_accounts(dataset) or [dataset]
         accounts = [log.accounts[name] for name in names if name in log.accounts]
         losses: list[tuple[Epsilon | Rho, int]] = []
         for (measure, amount, cost), times in sum(
@@ -704,9 +707,9 @@ class Ledger:
             try:
                 loss = (Epsilon if measure == "epsilon" else Rho)(Fraction(amount))
             except (ValueError, ZeroDivisionError):
-                raise damaged(self._path) from None
-            if self._counted(log, Charge(loss).units(self._total.measure)).loss != cost:
-                raise damaged(self._path)
+                raise build_damage_error(self._path) from None
+            if self._count_cost(log, Charge(loss).units(self._total.measure)).loss != cost:
+                raise build_damage_error(self._path)
             losses.append((loss, times))
         spent = Fraction(sum(account.delta for account in accounts), PER_ONE_DELTA)
         return Composition(tuple(losses), spent)
@@ -747,11 +750,11 @@ class Ledger:
                 return None
             content, is_settled = reading.content(entry), reading.is_settled(entry)
         if hashlib.sha256(content).hexdigest() != entry.digest:
-            raise damaged(self._path)
+            raise build_damage_error(self._path)
         if not is_settled:
             with self._writing():
                 pass  # what comes out is on the disk
-        return released_table(content)
+        return read_released_table(content)
 
     def store(self, dataset: str, fingerprint: bytes, table: pa.Table) -> None:
         """Keep a release that has been charged, durably. A kept release stays.
@@ -767,7 +770,7 @@ class Ledger:
                 "this ledger remembers no releases",
                 hint="make one that does: dfp.Ledger(path, epsilon=10, remember=True)",
             )
-        content = content_of(table)
+        content = write_content(table)
         with self._writing() as writing:
             if name not in writing.log.accounts:
                 raise InvalidLedgerError("a release that was never charged is not kept")

@@ -35,7 +35,7 @@ from dfprivacy.accounting.charge import (
     PER_ONE_DELTA,
     PERIODS,
     Units,
-    dataset_of,
+    find_dataset,
     is_period,
 )
 from dfprivacy.errors import LedgerFileError
@@ -186,18 +186,18 @@ class Log:
         account = self.accounts.get(dataset, Account())
         return Units(self.founding.total.measure, account.loss, account.delta)
 
-    def spent_by(self, analyst: str, account: str) -> Units:
+    def find_spent_by(self, analyst: str, account: str) -> Units:
         """Return the amount that an analyst has spent of an account."""
         measure = self.founding.total.measure
         return self.by_analyst.get((account, analyst), Units(measure, 0, 0))
 
     def dataset(self, account: str) -> str:
         """Return the dataset that an account is of: its own, or one that comes in periods."""
-        dataset, period = dataset_of(account)
+        dataset, period = find_dataset(account)
         kind = self.announced.get(dataset, "")
         return dataset if kind and is_period(kind, period) else account
 
-    def accounts_of(self, dataset: str) -> list[str]:
+    def list_accounts(self, dataset: str) -> list[str]:
         """Return the accounts of a dataset that have been charged, sorted."""
         return sorted(name for name in self.accounts if self.dataset(name) == dataset)
 
@@ -271,7 +271,9 @@ class Log:
         _require(not self.announced.get(dataset))  # its periods have accounts
         _require(not self.founding.strict or name in self.announced)
         if analyst is not None:
-            self.by_analyst[dataset, analyst] = spent = self.spent_by(analyst, dataset) + charged
+            self.by_analyst[dataset, analyst] = spent = (
+                self.find_spent_by(analyst, dataset) + charged
+            )
             _require(self.allowed.get(name, {}).get(analyst, spent).with_excess().covers(spent))
         else:
             _require(name not in self.allowed)
@@ -452,7 +454,7 @@ class LedgerFile:
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """Read the log as it is at this moment, which takes no lock and changes nothing."""
-        with _GATE.passed(self.path, self.timeout), _readable(self.path):
+        with _GATE.pass_gate(self.path, self.timeout), _readable(self.path):
             try:
                 reading = self._read(_Second(self.path))
             except LedgerFileError:  # the first charge may have been under way
@@ -463,7 +465,7 @@ class LedgerFile:
     @contextmanager
     def writing(self) -> Iterator[Writing]:
         """Lock out other processes, drop a torn transaction, and confirm the last one."""
-        with _GATE.passed(self.path, self.timeout), _readable(self.path):
+        with _GATE.pass_gate(self.path, self.timeout), _readable(self.path):
             descriptor, second = self._open_locked(), _Second(self.path)
             try:
                 reading = self._read(second)
@@ -512,7 +514,7 @@ class LedgerFile:
         file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
         try:
             identity, log = _identity(os.fstat(file.fileno())), self._log
-            first = _required_format(file, self.path)
+            first = _read_format(file, self.path)
             file.seek(log.start)
             if log.file != identity or file.read(len(log.last)) != log.last:
                 log = Log(identity, first)
@@ -529,7 +531,7 @@ class LedgerFile:
         return Reading(log, file, confirmed)
 
 
-def _required_format(file: BinaryIO, path: Path) -> bytes:
+def _read_format(file: BinaryIO, path: Path) -> bytes:
     """Return the first line, which names a schema that can be read."""
     file.seek(0)
     first = file.readline()
@@ -563,7 +565,7 @@ def _read_on(
         try:
             log.step(line)
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise damaged(path) from None
+            raise build_damage_error(path) from None
         file.seek(log.end)
         for head in (confirmed, seen):
             if head and (head.ledger, head.number) == (log.ledger, log.number):
@@ -580,7 +582,7 @@ def _read_on(
         for head in (confirmed, seen)
     )
     if not log.ledger or (torn and (late or not confirmed)):
-        raise damaged(path)
+        raise build_damage_error(path)
     _require_newest(path, not late)
 
 
@@ -598,7 +600,7 @@ def _digest(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
 
 
-def damaged(path: Path) -> LedgerFileError:
+def build_damage_error(path: Path) -> LedgerFileError:
     """Return the error of a file that lost a transaction."""
     return LedgerFileError(
         f"the ledger {str(path)!r} is damaged",
@@ -703,7 +705,7 @@ def _directory_beside(real: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(
             prefix=_prefix(real), dir=real.parent, ignore_cleanup_errors=True
         ) as name:
-            descriptor = _locked_directory(Path(name))
+            descriptor = _lock_directory(Path(name))
             if descriptor >= 0:
                 try:
                     yield Path(name)
@@ -718,7 +720,7 @@ def _prefix(real: Path) -> str:
     return f".ledger-{hashlib.sha256(name).hexdigest()[:16]}-"
 
 
-def _locked_directory(directory: Path) -> int:
+def _lock_directory(directory: Path) -> int:
     """Lock a directory by a file in it. -1 where another process has it or has removed it."""
     lock = directory / "lock"
     try:
@@ -745,7 +747,7 @@ def _remove_left(path: Path) -> None:
         with suppress(OSError):
             if directory.is_symlink() or not directory.is_dir():
                 continue
-            descriptor = _locked_directory(directory)
+            descriptor = _lock_directory(directory)
             if descriptor >= 0:
                 try:
                     shutil.rmtree(directory, ignore_errors=True)
@@ -828,7 +830,7 @@ class _Gate:
         self._lock = threading.RLock()
 
     @contextmanager
-    def passed(self, path: Path, timeout: float) -> Iterator[None]:
+    def pass_gate(self, path: Path, timeout: float) -> Iterator[None]:
         """Wait for the other threads of this process, but no longer than `timeout` seconds."""
         lock = self._lock
         if not lock.acquire(timeout=timeout):

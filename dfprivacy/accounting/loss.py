@@ -45,7 +45,7 @@ class Epsilon:
         """
         return PermuteAndFlip.for_epsilon(self.value, sensitivity)
 
-    def pooled(self, groups: int) -> Epsilon:  # noqa: ARG002 one interface for both losses
+    def pool(self, groups: int) -> Epsilon:  # noqa: ARG002 one interface for both losses
         """Return the loss of one row where the rows of so many groups of a unit count together."""
         return self
 
@@ -89,13 +89,13 @@ class Rho:
         """
         return ExponentialMechanism.for_rho(self.value, sensitivity)
 
-    def pooled(self, groups: int) -> Rho:
+    def pool(self, groups: int) -> Rho:
         """Return the loss of one row where the rows of so many groups of a unit count together.
 
         Their noises are independent no more, so that they add up before they are squared.
 
         >>> unit, rho = Contribution(rows=3, groups=2), Rho(Fraction(1))
-        >>> unit.row_loss(rho).pooled(2) == unit.pooled().row_loss(rho)
+        >>> unit.row_loss(rho).pool(2) == unit.pool().row_loss(rho)
         True
         """
         return self.share(Fraction(1, groups))
@@ -146,12 +146,12 @@ class Contribution:
         """Return the rule by which groups of secret keys are shown, for a unit's whole delta."""
         return KeyRule(delta / (self.groups * self.parts), self.rows * self.parts)
 
-    def pooled(self) -> Contribution:
+    def pool(self) -> Contribution:
         """Return the contribution if all groups are counted together."""
         return Contribution(self.rows * self.groups, 1, self.parts)
 
 
-def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
+def read_loss(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
     """Return the loss that a caller named by epsilon or by rho. Epsilon is 1.0 when neither is."""
     if epsilon is not None and rho is not None:
         raise InvalidLossError(
@@ -178,7 +178,7 @@ def positive_number(name: str, value: object) -> Fraction:
     return min(max(decimal, SMALLEST), LARGEST)  # rounded to a decimal it may be beyond
 
 
-def delta_of(value: object) -> Fraction | None:
+def read_delta(value: object) -> Fraction | None:
     """Return delta as an exact fraction in (0, 1), or None when none was given."""
     if value is None:
         return None

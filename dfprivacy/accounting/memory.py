@@ -108,14 +108,14 @@ def canonical(value: object) -> bytes:
 def _encode_many(value: object) -> bytes:
     if is_dataclass(value) and not isinstance(value, type):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return _joined(type(value).__name__, [canonical(named)])
+        return _join_parts(type(value).__name__, [canonical(named)])
     if isinstance(value, Mapping):
         pairs = sorted(canonical(key) + canonical(item) for key, item in value.items())
-        return _joined("mapping", pairs)
+        return _join_parts("mapping", pairs)
     if isinstance(value, AbstractSet):
-        return _joined("set", sorted(map(canonical, value)))
+        return _join_parts("set", sorted(map(canonical, value)))
     if isinstance(value, Sequence | np.ndarray):
-        return _joined("list", [canonical(item) for item in value])
+        return _join_parts("list", [canonical(item) for item in value])
     raise InvalidLedgerError(
         f"a release with a term of type {type(value).__name__} can't be remembered",
         hint="leave version out, or name public keys by plain constants such as 'AA' or 7",
@@ -126,7 +126,7 @@ def _text(kind: str, content: bytes) -> bytes:
     return b"%s %d:%s," % (kind.encode(), len(content), content)
 
 
-def _joined(kind: str, parts: Sequence[bytes]) -> bytes:
+def _join_parts(kind: str, parts: Sequence[bytes]) -> bytes:
     return b"%s %d:%s," % (kind.encode(), len(parts), b"".join(parts))
 
 
@@ -140,7 +140,7 @@ def release_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def content_of(table: pa.Table) -> bytes:
+def write_content(table: pa.Table) -> bytes:
     """Return a release as the bytes that a ledger keeps, of which there are at most 512 MiB."""
     content = release_bytes(table)
     if len(content) > MOST_BYTES:
@@ -150,7 +150,7 @@ def content_of(table: pa.Table) -> bytes:
     return content
 
 
-def released_table(content: bytes) -> pa.Table:
+def read_released_table(content: bytes) -> pa.Table:
     """Return the table that `release_bytes` has written."""
     with pa.ipc.open_stream(content) as reader:
         table = reader.read_all()

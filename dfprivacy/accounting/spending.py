@@ -53,7 +53,7 @@ class Account:
             return None
         return fingerprint(self.dataset, self.version, question, terms)
 
-    def remembered(self, mark: bytes | None) -> pa.Table | None:
+    def recall(self, mark: bytes | None) -> pa.Table | None:
         """Return the release made under this fingerprint before, or None."""
         return None if mark is None else self.ledger.recall(self.dataset, mark)
 
@@ -102,7 +102,7 @@ class NoAccount:
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> None:
         """Return None: nothing is remembered."""
 
-    def remembered(self, mark: bytes | None) -> None:
+    def recall(self, mark: bytes | None) -> None:
         """Return None: nothing is remembered."""
 
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
@@ -128,7 +128,7 @@ class PrepaidAccount(NoAccount):
             )
         self._process = None
 
-    def remembered(self, mark: bytes | None) -> None:
+    def recall(self, mark: bytes | None) -> None:
         """Return None: it was looked up before it was paid."""
 
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
@@ -226,7 +226,7 @@ class spending:  # noqa: N801 it is used like a function
             raise _late()
 
         @wraps(function)
-        def charged(*args: P.args, **kwargs: P.kwargs) -> R:
+        def call_charged(*args: P.args, **kwargs: P.kwargs) -> R:
             terms = {
                 name: getattr(self, name)
                 for name in ("dataset", "version", "note", "period", "analyst")
@@ -237,7 +237,7 @@ class spending:  # noqa: N801 it is used like a function
                 raise _late()
             return result
 
-        return charged
+        return call_charged
 
 
 _LATE = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
@@ -253,7 +253,7 @@ def _late() -> InvalidLedgerError:
     )
 
 
-def account_of(
+def name_account(
     ledger: object,
     dataset: object,
     note: object,

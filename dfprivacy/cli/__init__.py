@@ -18,10 +18,10 @@ import dfprivacy.papers  # noqa: F401 registers its statistics, which have comma
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import add_commands, agg, sql
 from dfprivacy.cli.ledger import ledger_app
-from dfprivacy.cli.output import INTERRUPTED, INTERRUPTED_CODE, hint_of, show_error, show_line
+from dfprivacy.cli.output import INTERRUPTED, INTERRUPTED_CODE, find_hint, show_error, show_line
 from dfprivacy.cli.running import run
 from dfprivacy.cli.serve import serve_app
-from dfprivacy.errors import MOVED_ARGUMENTS, DPError, published, write_plain_warnings
+from dfprivacy.errors import MOVED_ARGUMENTS, DPError, publish_error, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name
 from dfprivacy.statistics import STATISTICS, Statistic
 
@@ -53,10 +53,10 @@ class Commands(TyperGroup):
         except typer.Abort:
             sys.exit(1)
         except DPError as error:
-            show_error(Console(stderr=True), error.message, hint_of(error))
+            show_error(Console(stderr=True), error.message, find_hint(error))
             sys.exit(2)
         except Exception as error:  # noqa: BLE001 whatever it is, its text could quote a row
-            message, _, hint = str(published(error)).partition("\n\nHint: ")
+            message, _, hint = str(publish_error(error)).partition("\n\nHint: ")
             show_error(Console(stderr=True), message, hint or None)
             sys.exit(1)
         if result == INTERRUPTED_CODE:  # typer returns it for a KeyboardInterrupt

@@ -20,11 +20,11 @@ from dfprivacy.cli.options import (
     SHARED,
     Command,
     argument_option,
-    flag_of,
-    named_values,
+    name_flag,
     option,
     options,
     read_fields,
+    read_named_values,
     with_options,
 )
 from dfprivacy.cli.output import (
@@ -43,9 +43,9 @@ from dfprivacy.cli.specs import (
     ReleaseSpec,
     Source,
     UnitSpec,
+    build_histogram,
     column_types,
-    histogram_of,
-    typed_column,
+    type_column,
 )
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
@@ -127,7 +127,7 @@ def _help(kind: type[Statistic]) -> tuple[str, str]:
     words, ends = [kind.kind, "flights.csv", *columns], iter(("-60 240", "0 5000"))
     forms = {argument.form for argument in kind.arguments()}
     for argument in kind.arguments():
-        flag = flag_of(argument)
+        flag = name_flag(argument)
         if argument.form == "bounds" and "numbers" not in forms:  # one line has to do
             words.append(f"{flag} {next(ends)}")
         elif argument.required and argument.form != "column":
@@ -152,15 +152,15 @@ def _command(
             if isinstance(chosen.get("bounds"), list):  # of several columns by name
                 bounds = _bounds(chosen.pop("bounds"))
             if "value" in chosen and not values["explain"]:
-                source = source_of(file, values)
-                chosen["value"] = typed_value(source, chosen["column"], chosen["value"])
-            question, name, by = _question_of(kind, chosen), "count", None
+                source = build_source(file, values)
+                chosen["value"] = type_value(source, chosen["column"], chosen["value"])
+            question, name, by = _build_question(kind, chosen), "count", None
             if isinstance(question, Crosstab):
                 by = [str(question.index), str(question.columns)]
             elif isinstance(question, Statistic):  # by its column, unless that name is taken
                 names = [*(values["by"] or ()), *(_COLUMNS_OF_ANSWERS if question.columns else ())]
                 name = str(question.full_name if question.name in names else question.name)
-            answer(spec_of(file, values, {name: question}, by=by, bounds=bounds), values)
+            answer(build_spec(file, values, {name: question}, by=by, bounds=bounds), values)
 
     run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*help_)
     hidden = {*without, *([] if kind.has_interval else ["interval", "population"])}
@@ -168,10 +168,10 @@ def _command(
     return with_options(*names, special=parameters.values())(run)
 
 
-def _question_of(kind: type[Any], chosen: dict[str, Any]) -> Any:
+def _build_question(kind: type[Any], chosen: dict[str, Any]) -> Any:
     """Return a question with the arguments of its command."""
     if kind is Histogram:
-        return histogram_of(edges=chosen.pop("edge", None), **chosen)
+        return build_histogram(edges=chosen.pop("edge", None), **chosen)
     if kind is Crosstab:
         chosen.pop("long")
         chosen["rounded"] = "integer" if chosen["rounded"] else None
@@ -181,14 +181,14 @@ def _question_of(kind: type[Any], chosen: dict[str, Any]) -> Any:
 _COLUMNS_OF_ANSWERS = (*ENDS, NOTE, "count", "quantile")
 
 
-def _needed(kind: type[Statistic]) -> list[Argument]:
+def _list_needed_arguments(kind: type[Statistic]) -> list[Argument]:
     """Return the arguments besides columns that a question can't do without."""
     return [a for a in kind.arguments() if a.required and a.form != "column"]
 
 
 def _question_option(kind: type[Statistic]) -> inspect.Parameter:
     """Return the option that asks a question: a column, with =numbers where it needs some."""
-    needed = _needed(kind)
+    needed = _list_needed_arguments(kind)
     flag = "--bounds-of" if kind.kind == "bounds" else f"--{kind.kind.replace('_', '-')}"
     name = f"ask_{kind.kind}"
     if not kind.arguments()[0].required:
@@ -201,11 +201,11 @@ def _question_option(kind: type[Statistic]) -> inspect.Parameter:
 
 
 def _question(kind: type[Statistic], text: str, source: Source) -> Statistic:
-    needed = _needed(kind)
+    needed = _list_needed_arguments(kind)
     arguments: dict[str, Any] = {}
     if "=" in text and any(argument.form == "value" for argument in kind.arguments()):
         text, _, value = text.partition("=")
-        arguments["value"] = typed_value(source, text, value)
+        arguments["value"] = type_value(source, text, value)
     elif needed:
         text, _, numbers = text.rpartition("=")
         is_list = needed[0].form == "numbers"
@@ -255,7 +255,7 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
     dfprivacy agg flights.csv --count --mean delay --bounds delay=-60,240
     """
     with session(values):
-        ends, source, questions = _bounds(bounds), source_of(file, values), list[Statistic]()
+        ends, source, questions = _bounds(bounds), build_source(file, values), list[Statistic]()
         for kind, statistic in STATISTICS.items():
             texts = values.get(f"ask_{kind}") or ()
             questions += (
@@ -264,7 +264,7 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
                 else [_question(statistic, text, source) for text in texts]
             )
         named = questions_by_name(questions, {}, Terms(bounds={**ends}))
-        answer(spec_of(file, values, named, bounds=ends), values)
+        answer(build_spec(file, values, named, bounds=ends), values)
 
 
 @with_options(
@@ -293,17 +293,17 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
             "--database",
             hint="write --table flights=flights.csv, or --database flights.duckdb",
         )
-        tables = named_values(table or [], refusal)
+        tables = read_named_values(table or [], refusal)
         if bool(tables) == (database is not None):
             raise refusal
         files: Any = {name: File.of(file) for name, file in tables.items()}
         named = {"database": File.of(database), "schema": File.of(values["schema"])}
-        source = source_of(None, values, query=query, tables=files or None, **named)
+        source = build_source(None, values, query=query, tables=files or None, **named)
         keys = [tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None
-        answer(_release_of(source, keys, values, intervals=values["intervals"]), values)
+        answer(_build_release(source, keys, values, intervals=values["intervals"]), values)
 
 
-def source_of(file: Path | None, values: Mapping[str, Any], **fields: Any) -> Source:
+def build_source(file: Path | None, values: Mapping[str, Any], **fields: Any) -> Source:
     """Return a file of rows, or a source with other fields, in the form of text of the options."""
     form = {name: values[name] for name in FORM}
     if form["delimiter"] == "\\t":  # as it is typed in a shell
@@ -311,7 +311,7 @@ def source_of(file: Path | None, values: Mapping[str, Any], **fields: Any) -> So
     return Source(file=File.of(file), **fields, **form)
 
 
-def spec_of(
+def build_spec(
     file: Path,
     values: Mapping[str, Any],
     questions: Mapping[str, Question],
@@ -326,8 +326,8 @@ def spec_of(
     by = tuple(values.get("by") or () if by is None else by)
     counted = [str(q.column) for q in questions.values() if isinstance(q, Frequencies)]
     keys = values.get("keys")
-    return _release_of(
-        source_of(file, values),
+    return _build_release(
+        build_source(file, values),
         split_keys([*by, *counted], keys) if keys else None,
         values,
         by=by,
@@ -336,7 +336,7 @@ def spec_of(
     )
 
 
-def _release_of(
+def _build_release(
     source: Source, keys: Sequence[object] | None, values: Mapping[str, Any], **fields: Any
 ) -> ReleaseSpec:
     """Return a release with the unit, the interval and the loss that options name."""
@@ -344,10 +344,10 @@ def _release_of(
         check_output(values["output"], path)
     unit = UnitSpec(column=values["unit"], **read_fields(UnitSpec, values))
     fields = read_fields(ReleaseSpec, values) | {"source": source, "unit": unit} | fields
-    return ReleaseSpec(**fields | {"keys": keys, "budget": _loss_of(values)})
+    return ReleaseSpec(**fields | {"keys": keys, "budget": _read_loss(values)})
 
 
-def _loss_of(values: Mapping[str, Any]) -> Loss:
+def _read_loss(values: Mapping[str, Any]) -> Loss:
     """Return the loss that options name, or the half-width that it has to reach."""
     within, size, rho = (values.get(name) for name in ("within", "size", "rho"))
     if within is None and size is not None:
@@ -413,7 +413,7 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
         show_line(Console(), spent)
 
 
-def typed_value(source: Source, column: str, text: str) -> Any:
+def type_value(source: Source, column: str, text: str) -> Any:
     """Return a constant in the declared type of its column."""
-    (value,) = typed_column(column, [text], column_types(source).get(column, pa.string()))
+    (value,) = type_column(column, [text], column_types(source).get(column, pa.string()))
     return value

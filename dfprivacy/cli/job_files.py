@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 
 from dfprivacy.cli.specs import JobRelease, Read, as_list, checking, read_as, require_kind, spec
-from dfprivacy.engine.keys import typed_constant
+from dfprivacy.engine.keys import type_constant
 from dfprivacy.errors import MOVED_ARGUMENTS, DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.statements.yaml_files import At, Content, Faults, read_content
 from dfprivacy.statistics import Share
@@ -68,7 +68,7 @@ class JobFileContent:
                     column, value = str(question.column), question.value
                     with checking("questions", title, "value"):
                         require_kind(column, value, types[column])
-                        typed_constant(column, value, types[column], value)
+                        type_constant(column, value, types[column], value)
         except (InvalidKeysError, InvalidQuestionError) as error:
             way = self.content.nearest((*at, *error.__notes__))
             _add_fault(faults, self.content, way, f"{error.message}; {error.hint}")
@@ -89,7 +89,7 @@ def read_job_file(file: str | Path, parameters: Mapping[str, str] | None = None)
     faults = Faults(path)
     content = read_content(faults, values)
     try:
-        job: JobSpec = read_as(JobSpec, _inherited(content.value), path.absolute().parent)
+        job: JobSpec = read_as(JobSpec, _inherit_fields(content.value), path.absolute().parent)
     except ValidationError as error:
         _add_faults(faults, content, error)
         faults.require_none()
@@ -126,7 +126,7 @@ def _add_fault(faults: Faults, content: Content, at: At, what: str) -> None:
     faults.add(content.line(at), f"{path}: {what}" if path else what)
 
 
-def _inherited(value: Any) -> Any:
+def _inherit_fields(value: Any) -> Any:
     """Return a job file whose releases have what the file says for all of them.
 
     Lone items become lists.
@@ -168,14 +168,14 @@ def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]
                 fault = f"the release {names[path, table]!r} writes there too"
             elif (path in read and not table) or path == ledger:
                 fault = "the output is a file that is read"
-            elif any(_could_name(source, path) for source in read):
+            elif any(_can_name(source, path) for source in read):
                 fault = "the output would be read as a source"
             if fault is not None:
                 yield ("releases", name, "outputs", number), f"{output.text}: {fault}"
             names.setdefault((path, table), name)
 
 
-def _could_name(source: Path, path: Path) -> bool:
+def _can_name(source: Path, path: Path) -> bool:
     """Check if a folder or pattern could name a path, whatever files there are by now."""
     if not has_magic(str(source)):
         return source in path.parents

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import account, account_of, spending
+from dfprivacy.accounting.spending import account, name_account, spending
 from dfprivacy.cli.options import Command, options, with_options
 from dfprivacy.cli.output import plain, show_line
 from dfprivacy.engine.embedded import Engine, in_checked_zone
@@ -194,7 +194,7 @@ def session(values: Mapping[str, Any]) -> Iterator[None]:
     part = {name: values.get(name) for name in ("period", "analyst")}
     with Engine(**limits), in_checked_zone(values["timezone"]):
         if file is None:
-            account_of(None, dataset, None, **part)
+            name_account(None, dataset, None, **part)
             yield
             return
         named = account(Ledger(file), dataset, **part)

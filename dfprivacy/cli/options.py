@@ -14,7 +14,7 @@ import typer
 from dfprivacy.cli.specs import Budget, ReleaseSpec, Source, UnitSpec
 from dfprivacy.errors import DPError
 from dfprivacy.statistics import Argument
-from dfprivacy.statistics.quantile import end_of
+from dfprivacy.statistics.quantile import read_end
 
 Command = Callable[..., None]
 Run = TypeVar("Run", bound=Command)
@@ -98,7 +98,7 @@ def _parameter(line: str) -> inspect.Parameter:
     return option(name, type_, parts["help"], metavar, *flags, **settings)
 
 
-def flag_of(argument: Argument) -> str:
+def name_flag(argument: Argument) -> str:
     """Return the flag of an argument; a list is a flag that is repeated: --q 0.25 --q 0.75."""
     is_list = argument.type.option in {list[float], list[str]}
     name = argument.name.removesuffix("s") if is_list else argument.name
@@ -122,10 +122,10 @@ def argument_option(argument: Argument) -> inspect.Parameter:
         doc, metavar = f"{doc} Repeat for several.", "COLUMN"
     if is_list or argument.form == "value":
         default = None
-    flag = flag_of(argument)
+    flag = name_flag(argument)
     if argument.form == "flag" and argument.default:
         flag = f"{flag}/--no-{name}"
-    parser = end_of if argument.form == "bounds" else None
+    parser = read_end if argument.form == "bounds" else None
     is_choice = argument.form == "choice"
     return option(
         name, type_, doc, metavar, flag, default=default, show_default=is_choice, parser=parser
@@ -138,7 +138,7 @@ def read_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
+def read_named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
     """Return the values that are written as NAME=VALUE, once for each name."""
     pairs = [text.partition("=") for text in texts]
     values = {name: value for name, _, value in pairs}

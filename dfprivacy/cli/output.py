@@ -182,7 +182,7 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
 )
 
 
-def hint_of(error: DPError) -> str | None:
+def find_hint(error: DPError) -> str | None:
     """Return the hint of an error in the words of the command line."""
     hint = _HINTS.get(type(error), error.hint)
     if hint is None:

@@ -27,11 +27,11 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files, release_bytes
-from dfprivacy.cli.options import named_values, options, with_options
+from dfprivacy.cli.options import options, read_named_values, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED_CODE,
     answers_table,
-    hint_of,
+    find_hint,
     put_file,
     require_folder,
     show_error,
@@ -42,7 +42,7 @@ from dfprivacy.cli.output import (
 from dfprivacy.cli.specs import JobRelease, Output, column_types, open_database, open_rows
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import UTC, Engine, in_time_zone
-from dfprivacy.engine.files import list_source_files, quoted
+from dfprivacy.engine.files import list_source_files, quote
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
     BudgetExceededError,
@@ -53,7 +53,7 @@ from dfprivacy.errors import (
     OutputError,
     UnsupportedFrameError,
     hold_notes,
-    published,
+    publish_error,
 )
 from dfprivacy.frames.releasing import no_groups_note
 from dfprivacy.statements.rules import refuse
@@ -83,12 +83,12 @@ def plan_steps(job: JobFileContent) -> list[Step]:
         budget = release.budget
         ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
         with in_time_zone(release.timezone or UTC):
-            charge = _required_charge(job, name, release)
+            charge = _require_charge(job, name, release)
         steps.append(Step(name, release, ledger, charge, ledger.is_settled()))
     for step in steps:
         for output in step.release.outputs:
             require_folder(output.path, OutputError)
-            if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
+            if output.path.is_dir() or (_is_there(output) and not name_note_file(output).is_file()):
                 raise OutputError(
                     f"{output.text!r} is there already, and no run has made it",
                     hint="name another output, or move what is there away",
@@ -104,7 +104,7 @@ def plan_steps(job: JobFileContent) -> list[Step]:
     return steps
 
 
-def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Charge:
+def _require_charge(job: JobFileContent, name: str, release: JobRelease) -> Charge:
     """Return the cost of a release whose source has the columns and types that it asks for."""
     if release.source.query is not None:
         with release.open_statement(release.terms) as statement:
@@ -143,7 +143,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     answer = remembered = ledger.read_release()
     outputs = (output for other in job.releases.values() for output in other.outputs)
     written, paths = {output.path.resolve() for output in outputs}, release.source.paths
-    digest, old_digest = None, ledger.remembered_files()
+    digest, old_digest = None, ledger.read_file_digest()
     if written.isdisjoint(path.resolve() for path in paths):  # else the run changes its source
         with suppress(OSError):
             files = {file for path in paths for file in list_source_files(path)}
@@ -156,7 +156,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     paid = ledger.find_payment()
     for output in release.outputs:
         note = _note(job, step, output, paid)
-        put_file(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
+        put_file(name_note_file(output), partial(Path.write_text, data=note, encoding="utf-8"))
         write(answer, output)
     names = [output.text for output in release.outputs]
     paid_before = "paid before, nothing spent"
@@ -186,7 +186,7 @@ def _answer_to_keep(step: Step) -> tuple[pa.Table, list[str]]:
         return table
 
     with hold_notes() as notes:
-        answer = step.ledger.kept_of(sample)
+        answer = step.ledger.keep_release(sample)
     return answer, notes if samples == [release_bytes(answer)] else []
 
 
@@ -261,7 +261,7 @@ def cost_by_name(charge: Charge) -> dict[str, float]:
     return {charge.loss.measure: float(charge.loss.value), "delta": float(charge.delta)}
 
 
-def note_of(output: Output) -> Path:
+def name_note_file(output: Output) -> Path:
     """Return the file beside an output that says where it came from: each output has its own."""
     table = "" if output.table is None else f".{output.table.translate(_ESCAPED)}.table"
     return output.path.with_name(f"{output.path.name}{table}{_NOTE}")
@@ -287,7 +287,7 @@ def write(table: pa.Table, output: Output) -> None:
         connection.register("dfprivacy_released", table)
         connection.begin()
         connection.execute(
-            f"CREATE OR REPLACE TABLE {quoted(output.table)} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
+            f"CREATE OR REPLACE TABLE {quote(output.table)} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
         )
         connection.commit()
         return
@@ -338,10 +338,10 @@ class RunLog:
             self.write_event("interrupt", seconds=self.seconds, exit_code=INTERRUPTED_CODE)
             sys.exit(INTERRUPTED_CODE)
         except Exception as failure:  # noqa: BLE001 its text could quote a row
-            error = published(failure)
+            error = publish_error(failure)
             message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
             if isinstance(error, EngineSpaceError | LedgerFileError):
-                hint = hint_of(error)
+                hint = find_hint(error)
             codes = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
             exit_code = next(codes, _FAILED)
             if self.is_json:
@@ -395,7 +395,7 @@ def run(
     with log.ending(), ExitStack() as stack:
         if log.is_json:
             stack.enter_context(hide_progress())
-        job = read_job_file(file, named_values(values["set"] or [], refusal))
+        job = read_job_file(file, read_named_values(values["set"] or [], refusal))
         stack.enter_context(Engine(values["memory"], values["threads"], values["temporary"]))
         if check:
             show_line(console, f"{job.file}: no faults; releases: {', '.join(job.releases)}")

@@ -22,17 +22,17 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.ledger_file import expand_home
-from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.loss import read_delta, read_loss
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.output import excel_hint
 from dfprivacy.engine.embedded import (
     UTC,
     Setting,
-    embedded,
     engine_options,
     find_space_error,
     in_checked_zone,
-    limits_of,
+    list_limits,
+    open_embedded,
     private_folder,
     remove_folders,
     restrict_optimizer,
@@ -41,7 +41,7 @@ from dfprivacy.engine.embedded import (
 )
 from dfprivacy.engine.files import declare_file, open_source, require_local
 from dfprivacy.engine.returning import frame_table
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.snapshots import Snapshot, table_format
 from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, is_text_name, with_form
 from dfprivacy.errors import (
@@ -55,13 +55,20 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
-from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, solved, target_of
+from dfprivacy.frames.explanation import (
+    SIZE,
+    Explanation,
+    Target,
+    reach_target,
+    read_target,
+    solve_target,
+)
 from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import plan_answers, plan_question
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.tables import with_origin
-from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import (
     INTERVAL,
@@ -69,14 +76,14 @@ from dfprivacy.release.terms import (
     Terms,
     Unit,
     interval_level,
-    keys_of,
-    unit_of,
+    read_keys,
+    read_unit,
 )
-from dfprivacy.statements.schema import Schema, schema_of
+from dfprivacy.statements.schema import Schema, read_schema
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
-from dfprivacy.statistics.quantile import end_of
+from dfprivacy.statistics.quantile import read_end
 from dfprivacy.statistics.regression import Regression
 
 T = TypeVar("T")
@@ -183,7 +190,7 @@ def _require_ending(text: str) -> None:
         raise ValueError(f"the name does not end in one of {', '.join(_ENDINGS)}")
 
 
-def _rows_file_of(text: Any, folder: Path) -> File:
+def _read_rows_file(text: Any, folder: Path) -> File:
     """Return a file of rows, or a pattern of files in one folder."""
     file = resolve_file(text, folder)
     _require_ending(file.text)
@@ -192,7 +199,7 @@ def _rows_file_of(text: Any, folder: Path) -> File:
     return file
 
 
-def _table_file_of(text: Any, folder: Path) -> File:
+def _read_table_file(text: Any, folder: Path) -> File:
     """Return a file or folder that a query reads under a name."""
     file = resolve_file(text, folder)
     if Path(file.text).suffix:  # others are folders
@@ -201,8 +208,8 @@ def _table_file_of(text: Any, folder: Path) -> File:
 
 
 JobFile = Annotated[File, Read(resolve_file)]
-RowsFile = Annotated[File, Read(_rows_file_of)]
-TableFile = Annotated[File, Read(_table_file_of)]
+RowsFile = Annotated[File, Read(_read_rows_file)]
+TableFile = Annotated[File, Read(_read_table_file)]
 
 
 @spec
@@ -244,7 +251,7 @@ class Source:
         """The schema that says whose the rows of a query are."""
         if self.schema is None:
             return None
-        return schema_of(self.schema.path if isinstance(self.schema, File) else self.schema)
+        return read_schema(self.schema.path if isinstance(self.schema, File) else self.schema)
 
     @property
     def text_form(self) -> dict[str, Any]:
@@ -299,7 +306,7 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         f"{str(path)!r} is not a DuckDB file that can be opened for reading",
         hint="check the path, and that no other process holds it open for writing",
     )
-    config = _READ_ONLY | limits_of(engine_options()) | {"temp_directory": str(folder)}
+    config = _READ_ONLY | list_limits(engine_options()) | {"temp_directory": str(folder)}
     try:
         try:
             if path.is_file():
@@ -321,7 +328,7 @@ def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
 
     The connection of a table has the safe optimizers alone where there is a condition.
     """
-    from dfprivacy.statements.jobs import filtered  # noqa: PLC0415 on first use
+    from dfprivacy.statements.jobs import filter_rows  # noqa: PLC0415 on first use
 
     with ExitStack() as stack:
         rows: Rows | None = None
@@ -338,23 +345,23 @@ def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
                     f"there is no table {source.table!r} in {str(source.database.path)!r}",
                     hint="name a table or view of the file, with its schema where it is not main",
                 )
-        yield rows if where is None else filtered(rows, where)
+        yield rows if where is None else filter_rows(rows, where)
 
 
 def column_types(source: Source) -> dict[str, pa.DataType]:
     """Return the declared types of the columns of a source; no row is read."""
     with open_rows(source) as rows:
-        schema = guarded(lambda: _declared(rows))
+        schema = run_guarded(lambda: _declare_rows(rows))
     return dict(zip(schema.names, schema.types, strict=True))
 
 
-def _declared(rows: Rows) -> pa.Schema:
+def _declare_rows(rows: Rows) -> pa.Schema:
     if isinstance(rows, Snapshot):
         return rows.rows.limit(0).collect().to_arrow().schema
     if isinstance(rows, duckdb.DuckDBPyRelation):
         return rows.limit(0).to_arrow_table().schema
-    with embedded() as connection:
-        return _declared(declare_file(connection, rows))
+    with open_embedded() as connection:
+        return _declare_rows(declare_file(connection, rows))
 
 
 @dataclass(frozen=True)
@@ -384,14 +391,14 @@ class TypedKeys:
             raise ValueError("a key is a text, a number, or a list of one for each column of by")
         width = len(by) or max(map(len, rows), default=1)  # a query has the columns
         parts = [row[0] if len(row) == 1 else row for row in rows]
-        public = keys_of(parts, by or [None] * width)
+        public = read_keys(parts, by or [None] * width)
         return None if public is None else cls(public.rows, columns)
 
-    def typed(self, types: Mapping[str, pa.DataType], by: Sequence[str]) -> PublicKeys:
+    def type_keys(self, types: Mapping[str, pa.DataType], by: Sequence[str]) -> PublicKeys:
         """Return the keys of some columns in the types that these declare."""
         columns = zip(by, zip(*self.rows, strict=True), strict=True)
         text = pa.string()
-        typed = [typed_column(name, values, types.get(name, text)) for name, values in columns]
+        typed = [type_column(name, values, types.get(name, text)) for name, values in columns]
         return PublicKeys(tuple(zip(*typed, strict=True)))
 
     def for_query(self, types: Mapping[str, pa.DataType], by: Sequence[str] = ()) -> Any:
@@ -400,7 +407,7 @@ class TypedKeys:
         names = {name.casefold(): name for name in types}
         columns = [names.get(name.casefold(), name) for name in self.columns] or by or [*types]
         if types:
-            rows = self.typed(types, columns).rows
+            rows = self.type_keys(types, columns).rows
         if self.columns:
             lists = (list(dict.fromkeys(values)) for values in zip(*rows, strict=True))
             return dict(zip(self.columns, lists, strict=True))
@@ -412,7 +419,7 @@ def as_list(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> list[object]:
+def type_column(name: str, keys: Sequence[object], declared: pa.DataType) -> list[object]:
     """Return the keys of one column in the type that it declares.
 
     A text is read as that type. A number or a boolean has to be of its kind: a number that stands
@@ -468,7 +475,7 @@ class Goal:
     @property
     def target(self) -> Target:
         """The half-widths by the names of answers."""
-        return target_of(self.within, self.size)
+        return read_target(self.within, self.size)
 
 
 Amount = Annotated[
@@ -487,10 +494,10 @@ class Loss:
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilon, Goal) and not isinstance(self.rho, Goal):
-            loss_of(self.epsilon, self.rho)
+            read_loss(self.epsilon, self.rho)
         elif self.epsilon is not None and self.rho is not None:
             raise InvalidQuestionError("epsilon and rho are both named", hint="name one")
-        delta_of(self.delta)
+        read_delta(self.delta)
 
     @property
     def target(self) -> Target | None:
@@ -554,7 +561,7 @@ class Output:
     table: str | None = None
 
 
-def _output_of(value: Any, folder: Path) -> Output:
+def _read_output(value: Any, folder: Path) -> Output:
     if isinstance(value, dict):
         table: TableOutput = read_as(TableOutput, value, folder)
         database = table.database
@@ -568,7 +575,7 @@ def _output_of(value: Any, folder: Path) -> Output:
     return Output(file.path, file.text)
 
 
-def _question_of(fields: Any, folder: Path) -> Question:
+def _parse_question(fields: Any, folder: Path) -> Question:
     """Return the question that fields describe: one names it, with its column."""
     kinds = {**STATISTICS, **{kind: QUESTIONS[kind] for kind in ALONE}}
     fields = read_as(dict[str, Any], fields, folder)
@@ -580,26 +587,26 @@ def _question_of(fields: Any, folder: Path) -> Question:
     if len(names) != 1:
         raise ValueError(f"a question names one of {', '.join(kinds)}, and its column")
     kind = kinds[names[0]]
-    values = vars(read_as(_fields_of(kind), fields, folder))
+    values = vars(read_as(_build_model(kind), fields, folder))
     about = values.pop(names[0])
     arguments = {name: value for name, value in values.items() if value is not None}
     bounds = {argument.name for argument in kind.arguments() if argument.form == "bounds"}
     for name, ends in arguments.items():
         if name in bounds:
-            arguments[name] = ends_of(ends)
+            arguments[name] = parse_ends(ends)
     if kind is Describe:
         about = None if about in {"*", ("*",)} else tuple(as_list(about))
     if names == ["count"] and about == "*":
         return kind()
     if kind is Histogram:
-        return histogram_of(about, **arguments)
+        return build_histogram(about, **arguments)
     columns = about if issubclass(kind, Statistic) and isinstance(about, tuple) else [about]
     if issubclass(kind, Statistic) and len(columns) != len(kind.places()):
         raise ValueError(f"{kind.kind} is about {len(kind.places())} different columns, in a list")
     return kind(*columns, **arguments)
 
 
-def histogram_of(
+def build_histogram(
     column: str,
     bins: int | Sequence[float] | None = None,
     bounds: Any = None,
@@ -619,7 +626,7 @@ ALONE = ("histogram", "describe", "regression", "value_counts", "top", "mode")
 
 
 @cache
-def _fields_of(kind: type[Question]) -> Any:
+def _build_model(kind: type[Question]) -> Any:
     """Return the fields of a question in a job file, by the types of its arguments."""
     from pydantic import create_model  # noqa: PLC0415 loads pydantic
 
@@ -635,12 +642,12 @@ def _fields_of(kind: type[Question]) -> Any:
     return create_model(kind.kind, __config__={"extra": "forbid"}, **fields)
 
 
-def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
+def parse_ends(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
     """Return bounds, or a pair of dates or times where they are written as texts."""
     if all(isinstance(end, str) for end in pair):
-        lower, upper = map(end_of, pair)
+        lower, upper = map(read_end, pair)
         return lower, upper
-    bounds = bounds_of(tuple(pair))
+    bounds = read_bounds(tuple(pair))
     assert bounds is not None  # noqa: S101 there is a pair
     return bounds
 
@@ -648,7 +655,7 @@ def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
 NOT_FOR_QUERIES = ("where", "by", "bounds", "questions", "rho", "within", "size")
 """Fields and options that a query has in its text, or can't have."""
 _FLAGS = ("intervals", "margins", "population")
-JobQuestion = Annotated[Any, Read(_question_of)]
+JobQuestion = Annotated[Any, Read(_parse_question)]
 Pair = tuple[float | str, float | str]
 
 
@@ -680,11 +687,11 @@ class ReleaseSpec:
         with checking("interval"):
             interval_level(self.interval)
         with checking("bounds"):
-            self._set(bounds={column: ends_of(pair) for column, pair in self.bounds.items()})
+            self._set(bounds={column: parse_ends(pair) for column, pair in self.bounds.items()})
         questions = {}
         for name, question in self.questions.items():
             with checking("questions", name):
-                completed = question.completed(self.bounds)
+                completed = question.complete(self.bounds)
                 if isinstance(completed, Statistic):
                     completed.check()
                 if question.kind in ALONE and len(self.questions) > 1:
@@ -712,7 +719,7 @@ class ReleaseSpec:
                 hint="in a job unit: {max_rows: 3, max_groups: 2}",
             )
         column = unit.column if schema is None else schema.unit
-        return unit_of(column, unit.max_rows, unit.max_groups)
+        return read_unit(column, unit.max_rows, unit.max_groups)
 
     @cached_property
     def terms(self) -> Terms:
@@ -721,7 +728,7 @@ class ReleaseSpec:
         if target is None:
             return self._open_terms
         with self._columns() as rows:
-            return solved(target, self._open_terms, partial(self._explained, rows))[0]
+            return solve_target(target, self._open_terms, partial(self._explain_under, rows))[0]
 
     def _columns(self) -> AbstractContextManager[Any]:
         """Return a block with rows, where a description needs columns, or a condition types."""
@@ -744,9 +751,9 @@ class ReleaseSpec:
             unit=self.privacy_unit,
             bounds=bounds,
         )
-        return terms.updated(delta=budget.delta, **losses)
+        return terms.update(delta=budget.delta, **losses)
 
-    def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+    def _explain_under(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
         plan = self.plan_under(terms, self.public_keys, rows)
         return explain_plan(plan, None if self.described is None else {}, sizes)
 
@@ -754,12 +761,14 @@ class ReleaseSpec:
     def explain(self) -> Explanation:
         """Return the cost and the errors of the release; no row is read."""
         if self.source.query is not None:
-            from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
+            from dfprivacy.statements.jobs import explain_job  # noqa: PLC0415 on first use
 
             with self.open_statement(self.terms) as statement:
-                return explanation_of(statement)
+                return explain_job(statement)
         with self._columns() as rows:
-            return reached(self.budget.target, self._open_terms, partial(self._explained, rows))
+            return reach_target(
+                self.budget.target, self._open_terms, partial(self._explain_under, rows)
+            )
 
     @silent()
     def release(self, terms: Terms) -> Any:
@@ -769,7 +778,7 @@ class ReleaseSpec:
                 return with_origin(*statement.release())
         keys = None
         if self.keys is not None:
-            keys = self.keys.typed(column_types(self.source), self.by)
+            keys = self.keys.type_keys(column_types(self.source), self.by)
         with open_rows(self.source, self.where) as rows:
             if terms.ledger is None and isinstance(rows, Snapshot):
                 terms = replace(terms, snapshot=rows.version)
@@ -783,7 +792,7 @@ class ReleaseSpec:
     @contextmanager
     def open_statement(self, terms: Terms) -> Iterator[Job]:
         """Open the query as a job of `dfp.sql`, with public keys in the types of their columns."""
-        from dfprivacy.statements.jobs import job_of, plan_script  # noqa: PLC0415 on first use
+        from dfprivacy.statements.jobs import open_job, plan_script  # noqa: PLC0415 on first use
 
         source, keys = self.source, self.keys
         tables = {
@@ -793,7 +802,7 @@ class ReleaseSpec:
         database = nullcontext() if source.database is None else open_database(source.database.path)
         with (
             database as connection,
-            job_of(
+            open_job(
                 str(source.query),
                 connection,
                 tables,
@@ -868,7 +877,7 @@ class JobRelease(ReleaseSpec):
     """
 
     budget: Budget
-    outputs: tuple[Annotated[Output, Read(_output_of)], ...]
+    outputs: tuple[Annotated[Output, Read(_read_output)], ...]
 
     def __post_init__(self) -> None:
         """Find what does not go together before anything is read."""
@@ -921,7 +930,7 @@ class JobRelease(ReleaseSpec):
             "form": [source.hive, source.text_form, repr(source.owners)],
             "timezone": self.timezone or UTC,
             "questions": list(self.questions.items()),
-            "loss": budget.target or loss_of(budget.epsilon, budget.rho),
-            "delta": delta_of(budget.delta),
+            "loss": budget.target or read_loss(budget.epsilon, budget.rho),
+            "delta": read_delta(budget.delta),
         }
         return fingerprint(budget.account, budget.version, "run", known_by)

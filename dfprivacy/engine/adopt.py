@@ -19,18 +19,18 @@ import pyarrow as pa
 
 from dfprivacy.engine.columns import (
     Declared,
-    declared,
-    duckdb_number_of,
+    build_no_value_error,
     duckdb_type,
+    find_declared_columns,
     moment_type,
-    no_value_of,
     polars_number,
     read_footer,
     require_columns,
+    write_duckdb_number,
 )
 from dfprivacy.engine.embedded import (
     close_connection,
-    embedded_connection,
+    connect_embedded,
     engine_options,
     opening,
     restrict_optimizer,
@@ -40,11 +40,11 @@ from dfprivacy.engine.files import (
     RowCondition,
     list_data_files,
     open_source,
-    quoted,
+    quote,
     read_file,
 )
 from dfprivacy.engine.key_types import (
-    declared_keys,
+    declare_keys,
     key_form,
     key_type,
     key_values,
@@ -52,17 +52,17 @@ from dfprivacy.engine.key_types import (
 )
 from dfprivacy.engine.pandas import (
     answer_column,
+    find_moment_type,
     key_column,
-    moment_of,
+    mark_values,
     presence_column,
     require_known,
-    told_apart,
     value_column,
 )
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile, number_in_text
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
-from dfprivacy.measurement.grid import Clock, kind_of
+from dfprivacy.measurement.grid import Clock, find_clock_kind
 from dfprivacy.measurement.linear import Category
 from dfprivacy.measurement.sums import key_names
 from dfprivacy.release.terms import PublicKeys, Unit
@@ -199,7 +199,7 @@ class Adopted:
         dtype, native = self.lazy.collect_schema()[name], self.lazy.to_native()
         return self.types.get(column) or moment_type(dtype, native, name)
 
-    def numbered(self, column: Hashable, clock: Clock) -> Adopted:
+    def number_times(self, column: Hashable, clock: Clock) -> Adopted:
         """Return the frame with a column of dates or times as numbers of a clock.
 
         Raises
@@ -215,8 +215,8 @@ class Adopted:
         if isinstance(native, pl.LazyFrame):
             wider: Any = native.with_columns(polars_number(name, schema[name], clock).alias(title))
         elif isinstance(native, duckdb.DuckDBPyRelation):
-            number = duckdb_number_of(quoted(name), duckdb_type(native, name), clock)
-            wider = native.project(f"*, {number} AS {quoted(title)}")
+            number = write_duckdb_number(quote(name), duckdb_type(native, name), clock)
+            wider = native.project(f"*, {number} AS {quote(title)}")
         else:
             raise UnsupportedDtypeError(
                 f"column {column!r} is declared {schema[name]}, which can't be ranked here",
@@ -289,7 +289,7 @@ def rereadable(frame: object) -> object:
     return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def _named(
+def _adopt_named(
     lazy: nw.LazyFrame[Any],
     columns: Columns,
     wrap: Wrap,
@@ -331,7 +331,7 @@ def _adopt_relation(
     """Adopt a relation; columns that can't be read as they are get a column in another form."""
     forms: dict[str, str] = {}
 
-    def title_of(label: Hashable, form: str | None, role: str) -> str:
+    def name_title(label: Hashable, form: str | None, role: str) -> str:
         name = names[str(label)]
         if form is None:
             return name
@@ -342,7 +342,7 @@ def _adopt_relation(
         return title
 
     def key_title(label: Hashable) -> str:
-        return title_of(label, key_form(relation, names[str(label)], label), "key")
+        return name_title(label, key_form(relation, names[str(label)], label), "key")
 
     def key_kind(label: Hashable) -> pa.DataType | str:
         kind, declared_type = duckdb_type(relation, names[str(label)]), types.get(label)
@@ -350,7 +350,7 @@ def _adopt_relation(
         return declared_type if is_duration and kind == "BIGINT" else kind
 
     values = {
-        label: title_of(label, value_form(relation, names[str(label)], types.get(label)), "value")
+        label: name_title(label, value_form(relation, names[str(label)], types.get(label)), "value")
         for label in columns.values
     }
     keys = {label: key_title(label) for label in columns.keys}
@@ -358,7 +358,7 @@ def _adopt_relation(
     listed_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
     unit_title = "" if columns.unit is None else key_title(columns.unit.column)
     constants = (
-        (category, _constant_of(category, key_kind(category.column)))
+        (category, _read_constant(category, key_kind(category.column)))
         for category in columns.categories
     )
     categories = {
@@ -367,26 +367,26 @@ def _adopt_relation(
     }
     key_types = [types.get(label, key_type(key_kind(label))) for label in columns.keys]
     if forms:
-        added = (f"{sql} AS {quoted(title)}" for title, sql in forms.items())
+        added = (f"{sql} AS {quote(title)}" for title, sql in forms.items())
         relation = relation.project(", ".join(["*", *added]))
     return Adopted(
         nw.from_native(relation),
         keys,
         values,
         None if columns.public is None else listed_keys,
-        lambda released: declared_keys(released, key_types),
+        lambda released: declare_keys(released, key_types),
         unit_column(columns, unit_title),
         categories=categories,
         types={label: types[label] for label in columns.values if label in types},
     )
 
 
-def _constant_of(category: Category, kind: object) -> object:
+def _read_constant(category: Category, kind: object) -> object:
     """Return the constant that a column is compared with, in the form of its keys."""
     try:
         return key_values([category.constant], kind)[0]
     except InvalidKeysError:
-        failure = no_value_of(category.column, kind, category.constant)
+        failure = build_no_value_error(category.column, kind, category.constant)
     raise failure
 
 
@@ -437,7 +437,7 @@ def _adopt_polars(frame: pl.LazyFrame, columns: Columns) -> Adopted:
             return frame
         return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
-    return _named(nw.from_native(frame), columns, wrap)
+    return _adopt_named(nw.from_native(frame), columns, wrap)
 
 
 @dataclass(frozen=True)
@@ -514,17 +514,17 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     categories = [category.column for category in columns.categories]
     texts = {str(column) for column in (*columns.keys, *unit, *categories)}
     read = [
-        f"{quoted(column)}::VARCHAR COLLATE C AS {quoted(column)}"  # texts differ if their bytes do
+        f"{quote(column)}::VARCHAR COLLATE C AS {quote(column)}"  # texts differ if their bytes do
         if column in texts and kinds[column].id in {"varchar", "enum"}
-        else quoted(column)
+        else quote(column)
         for column in dict.fromkeys(map(str, columns.names()))
     ]
-    same_columns = read == [*map(quoted, frame.columns)]
+    same_columns = read == [*map(quote, frame.columns)]
     plain = nw.from_native(
         frame if same_columns else frame.project(", ".join(read) or 'true AS "row"')
     )
     uuids = [index for index, key in enumerate(map(str, columns.keys)) if kinds[key].id == "uuid"]
-    adopted = _named(plain, columns, partial(_duckdb_relation, frame, uuids))
+    adopted = _adopt_named(plain, columns, partial(_duckdb_relation, frame, uuids))
     return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
 
 
@@ -539,14 +539,14 @@ def _duckdb_relation(
     """
     name = f"released_{uuid.uuid4().hex}"
     globals()[name] = released
-    titles = [*map(quoted, released.column_names)]
+    titles = [*map(quote, released.column_names)]
     casts = (f"CAST({title} AS UUID) AS {title}" for title in titles)
     pairs = enumerate(zip(titles, casts, strict=True))
     chosen = ", ".join(cast if index in uuids else title for index, (title, cast) in pairs)
     try:
         return caller.query("dfprivacy_caller", f"SELECT {chosen} FROM {name}")  # noqa: S608 ours
     except duckdb.CatalogException:
-        return embedded_connection().from_arrow(released).project(chosen)
+        return connect_embedded().from_arrow(released).project(chosen)
     finally:
         del globals()[name]
 
@@ -570,15 +570,19 @@ def _(frame: Any, columns: Columns) -> Adopted:
     with opening() as connection:
         _require_read_types(frame.schema, connection)
         read = nw.from_native(connection.from_arrow(frame))
-        types = _moments_of(frame.schema, columns.names())
-        adopted = _named(read, columns, _identity, connection, names=names, types=types)
+        types = _find_moment_types(frame.schema, columns.names())
+        adopted = _adopt_named(read, columns, _identity, connection, names=names, types=types)
         return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
-def _moments_of(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, pa.DataType]:
+def _find_moment_types(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, pa.DataType]:
     """Return the declared types of those columns that hold dates, times or durations."""
     kinds = dict(zip(schema.names, schema.types, strict=True))
-    return {column: kinds[column] for column in named if column in kinds and kind_of(kinds[column])}
+    return {
+        column: kinds[column]
+        for column in named
+        if column in kinds and find_clock_kind(kinds[column])
+    }
 
 
 def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
@@ -624,8 +628,8 @@ def _of_file(
     named = source.source if isinstance(source, DataFiles) else None
     path = named if isinstance(named, Path) else None
     footer = None if path is None else read_footer(path)
-    types = {} if footer is None else _moments_of(footer.schema, columns.names())
-    adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
+    types = {} if footer is None else _find_moment_types(footer.schema, columns.names())
+    adopted = _adopt_named(nw.from_native(rows), columns, _identity, connection, types=types)
     is_small = footer is not None and footer.is_small
     adopted = replace(adopted, from_files=not is_small, path=path)
     if not isinstance(named, TextFile):
@@ -636,8 +640,8 @@ def _of_file(
     for index, (label, numbers) in enumerate(columns.values.items()):
         if numbers:
             names[label] = f"{label} as number {index}"
-            number = number_in_text(quoted(str(label)))
-            chosen.append(f"{number} AS {quoted(names[label])}")
+            number = number_in_text(quote(str(label)))
+            chosen.append(f"{number} AS {quote(names[label])}")
     numbered = nw.from_native(relation.project(", ".join(chosen)))
     return replace(adopted, lazy=numbered, values=names)
 
@@ -671,9 +675,9 @@ def _(frame: Filtered, columns: Columns) -> Adopted:
         return _of_file(source, columns, connection, rows)
 
 
-@declared.register
+@find_declared_columns.register
 def _(frame: Filtered) -> Declared | None:
-    return declared(frame.rows)
+    return find_declared_columns(frame.rows)
 
 
 def _identity(table: pa.Table) -> pa.Table:
@@ -715,7 +719,9 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         plain = [answer_column(released.column(index)) for index in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
-    types = {label: moment_of(frame[label]) for label, needed in columns.values.items() if needed}
+    types = {
+        label: find_moment_type(frame[label]) for label, needed in columns.values.items() if needed
+    }
     unit = unit_column(columns, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
@@ -737,11 +743,11 @@ def _category_column(
 ) -> tuple[CategoryColumn, Any]:
     """Return a column whose values are told apart, and the constant as it is in there."""
     if category.constant is None:
-        return CategoryColumn(name, None), told_apart(series, units=units)
+        return CategoryColumn(name, None), mark_values(series, units=units)
     try:
         key = key_column(series, [category.constant])
     except InvalidKeysError:
         key = None
     if key is None:
-        raise no_value_of(category.column, series.dtype, category.constant)
+        raise build_no_value_error(category.column, series.dtype, category.constant)
     return CategoryColumn(name, key.public_keys[0]), key.column

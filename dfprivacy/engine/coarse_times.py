@@ -40,7 +40,7 @@ class ParquetStream:
         for path in self._files:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(columns=names):
-                    columns = map(_converted, map(batch.column, names), types)
+                    columns = map(_convert_times, map(batch.column, names), types)
                     yield pa.record_batch(list(columns), schema=self._schema)
 
 
@@ -94,7 +94,7 @@ def _read_type(declared: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(declared) else declared
 
 
-def _converted(column: Any, target: pa.DataType) -> Any:
+def _convert_times(column: Any, target: pa.DataType) -> Any:
     """Return a column in another type; far times are cut off, and nothing here fails for a row."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit in _MICROSECONDS:

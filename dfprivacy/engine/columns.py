@@ -37,9 +37,9 @@ from dfprivacy.measurement.grid import (
     MOST_TICKS,
     TIME,
     Clock,
-    kind_of,
+    find_clock_kind,
     plain_type,
-    typed_moments,
+    type_moments,
 )
 
 INTEGER, NUMBER, BOOLEAN, TEXT, OTHER = "integer", "number", "boolean", "text", "other"
@@ -52,7 +52,7 @@ Declared = Mapping[Hashable, str]
 `MOMENTS` or something else."""
 
 
-def declared_by_engine(frame: object) -> Declared | None:
+def find_engine_columns(frame: object) -> Declared | None:
     """Return the columns that an Ibis table or a Spark frame declares; None for other objects.
 
     Of dates and times they rank none, but on DuckDB: these are of another type.
@@ -68,7 +68,7 @@ def declared_by_engine(frame: object) -> Declared | None:
 
 
 @singledispatch
-def declared(frame: object) -> Declared | None:  # noqa: ARG001 other frames are not looked at
+def find_declared_columns(frame: object) -> Declared | None:  # noqa: ARG001 other frames are not looked at
     """Return the columns that a frame declares; None where that is not known without reading.
 
     >>> declared(pl.DataFrame({"city": ["Rome"], "age": [30]}))
@@ -77,7 +77,7 @@ def declared(frame: object) -> Declared | None:  # noqa: ARG001 other frames are
     return None
 
 
-@declared.register
+@find_declared_columns.register
 def _(frame: pd.DataFrame) -> Declared:
     return {
         name: _pandas_kind(dtype) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
@@ -99,9 +99,9 @@ def _pandas_kind(dtype: Any) -> str:
     )
 
 
-@declared.register(pl.DataFrame)
-@declared.register(pl.LazyFrame)
-@declared.register(duckdb.DuckDBPyRelation)
+@find_declared_columns.register(pl.DataFrame)
+@find_declared_columns.register(pl.LazyFrame)
+@find_declared_columns.register(duckdb.DuckDBPyRelation)
 def _(frame: Any) -> Declared:
     schema = nw.from_native(frame).collect_schema()
     return {name: _kind(dtype, frame, name) for name, dtype in schema.items()}
@@ -117,7 +117,7 @@ def _kind(dtype: Any, frame: Any, name: str) -> str:
     if isinstance(frame, duckdb.DuckDBPyRelation) and duckdb_type(frame, name) == "UUID":
         return TEXT
     moment = moment_type(dtype, frame, name)
-    return OTHER if moment is None else kind_of(moment) or OTHER
+    return OTHER if moment is None else find_clock_kind(moment) or OTHER
 
 
 def moment_type(dtype: Any, frame: object, name: str) -> pa.DataType | None:
@@ -133,8 +133,8 @@ def moment_type(dtype: Any, frame: object, name: str) -> pa.DataType | None:
     return next((kind for held_type, kind in plain if dtype == held_type), None)
 
 
-@declared.register(pa.Table)
-@declared.register(pa.RecordBatchReader)
+@find_declared_columns.register(pa.Table)
+@find_declared_columns.register(pa.RecordBatchReader)
 def _(frame: pa.Table | pa.RecordBatchReader) -> Declared:
     return {field.name: _arrow_kind(field.type) for field in frame.schema}
 
@@ -153,20 +153,20 @@ def _arrow_kind(dtype: pa.DataType) -> str:
         ),
     }
     matching = (kind for kind, tests in kinds.items() if any(is_(value_type) for is_ in tests))
-    return next(matching, kind_of(value_type) or OTHER)
+    return next(matching, find_clock_kind(value_type) or OTHER)
 
 
-@declared.register
+@find_declared_columns.register
 def _(frame: Snapshot) -> Declared | None:
-    return declared(frame.rows)
+    return find_declared_columns(frame.rows)
 
 
-@declared.register(str)
-@declared.register(Path)
+@find_declared_columns.register(str)
+@find_declared_columns.register(Path)
 def _(frame: str | Path) -> Declared | None:
     """Look at the footer of a Parquet file; text files declare nothing."""
     footer = read_footer(Path(frame))
-    return None if footer is None else declared(footer.schema.empty_table())
+    return None if footer is None else find_declared_columns(footer.schema.empty_table())
 
 
 class Footer(NamedTuple):
@@ -196,9 +196,9 @@ def read_footer(path: Path) -> Footer | None:
     return None
 
 
-def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:
+def require_declared(frame: object, needed: Sequence[Hashable]) -> Declared:
     """Return the types a frame declares for its columns, if any; refuse one that lacks `needed`."""
-    types = declared(frame)
+    types = find_declared_columns(frame)
     if types is None:
         return {}
     require_columns(needed, list(types))
@@ -254,7 +254,7 @@ def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
     )
 
 
-def no_value_of(label: object, declared: object, constant: object) -> InvalidQuestionError:
+def build_no_value_error(label: object, declared: object, constant: object) -> InvalidQuestionError:
     """Return the error for a constant that a column of this declared type can't hold."""
     hint = "name a constant of the column's own type: value='JFK', value=3"
     if constant is True:  # which is counted where none is named
@@ -276,7 +276,7 @@ def is_number(value: nw.Expr) -> nw.Expr:
     return value.is_finite() | (1.0 / value).is_finite()
 
 
-def clipped_to(column: str, lower: float, upper: float) -> nw.Expr:
+def clip_column(column: str, lower: float, upper: float) -> nw.Expr:
     """Return each row's number, clipped; NULL stays NULL."""
     value = nw.col(column).cast(nw.Float64)
     low, high = nw.lit(lower, nw.Float64), nw.lit(upper, nw.Float64)
@@ -284,11 +284,11 @@ def clipped_to(column: str, lower: float, upper: float) -> nw.Expr:
     return nw.when(value < lower).then(low).otherwise(inside)
 
 
-def clipped_value(column: str, largest: float, dtype: DType, engine: nw.Implementation) -> nw.Expr:
+def clip_size(column: str, largest: float, dtype: DType, engine: nw.Implementation) -> nw.Expr:
     """Return each row's number, of size at most `largest`; NULL where it holds no value."""
     value, floating = nw.col(column).cast(nw.Float64), dtype.is_float()
     if engine.is_polars() or engine.is_ibis():  # faster than polars' clip
-        clipped = clipped_to(column, -largest, largest)
+        clipped = clip_column(column, -largest, largest)
         return (
             nw.when(~value.is_nan()).then(clipped) if floating and engine.is_polars() else clipped
         )
@@ -323,7 +323,7 @@ def polars_number(name: str, dtype: Any, clock: Clock) -> pl.Expr:
     return ((ticks - clock.origin) // clock.step).clip(clock.minimum, clock.maximum)
 
 
-def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
+def write_duckdb_number(value: str, kind: str, clock: Clock) -> str:
     """Return each row's number of a clock as SQL; NULL stays NULL, and infinite times are ends.
 
     Values are cut off in their own type first: nothing here can fail for any row. Of seconds and
@@ -342,7 +342,7 @@ def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
         ends = [f"to_microseconds({tick})" for tick in (first, last)]
     else:
         moments = Clock(clock.kind, 0, 1, 0, last).moments(np.array([first, last], np.float64))
-        texts = typed_moments(moments, plain_type(clock.kind)).cast(pa.string()).to_pylist()
+        texts = type_moments(moments, plain_type(clock.kind)).cast(pa.string()).to_pylist()
         zone = "+00" if kind.endswith("ZONE") else ""
         ends = [f"CAST('{text}{zone}' AS {kind})" for text in texts]
     inside = f"greatest({ends[0]}, least({value}, {ends[1]}))"

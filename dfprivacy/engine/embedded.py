@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
-from dfprivacy.engine.progress import watched
+from dfprivacy.engine.progress import watch_progress
 from dfprivacy.errors import (
     DPError,
     EngineMemoryError,
@@ -281,12 +281,12 @@ def in_checked_zone(name: str | None) -> Iterator[None]:
     """Open sessions within a block in a zone that DuckDB knows, or in UTC where none is named."""
     with in_time_zone(UTC if name is None else name):
         if name is not None:
-            with embedded(idle=True):  # it refuses unknown names
+            with open_embedded(idle=True):  # it refuses unknown names
                 pass
         yield
 
 
-def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
+def connect_embedded(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection that installs, loads and prints nothing by itself.
 
     It keeps to the limits of `Engine`. What exceeds memory goes to a directory of its own, which
@@ -302,7 +302,7 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     try:
         folder = "".join(map(str, spill))
         database = (None if limited else _reuse_database(folder)) or duckdb.connect(
-            config={**_PLAIN, "temp_directory": folder, **limits_of(options)}
+            config={**_PLAIN, "temp_directory": folder, **list_limits(options)}
         )
         connection = database.cursor()
         remove = finalize(connection, remove_folders, *spill)
@@ -323,7 +323,7 @@ _PLAIN: dict[str, Setting] = {
 }
 
 
-def limits_of(options: Engine) -> dict[str, Setting]:
+def list_limits(options: Engine) -> dict[str, Setting]:
     """Return the limits of memory and threads as DuckDB's settings."""
     limits = {"memory_limit": options.memory, "threads": options.threads}
     return {name: value for name, value in limits.items() if value is not None}
@@ -412,7 +412,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an embedded connection for a block, which plans alone and reads no rows if `idle`."""
     with opening(idle=idle) as connection:
         yield connection
@@ -422,7 +422,7 @@ def embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
 @contextmanager
 def opening(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an embedded connection that outlives the block, unless the block fails."""
-    connection = embedded_connection(idle=idle)
+    connection = connect_embedded(idle=idle)
     try:
         yield connection
     except BaseException:
@@ -487,7 +487,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection |
     then is the caller's, the query runs here.
     """
     if connection is None:
-        with watched():
+        with watch_progress():
             return work()
     done: Future[T] = Future()
 
@@ -498,7 +498,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection |
             _spoil(connection)
             done.set_exception(error)
 
-    with watched(connection):
+    with watch_progress(connection):
         run = copy_context().run
         thread = Thread(target=job, args=(run,), name="dfprivacy query", daemon=True)
         try:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
 from dfprivacy.engine.coarse_times import read_coarse_times
-from dfprivacy.engine.embedded import embedded, find_space_error
+from dfprivacy.engine.embedded import find_space_error, open_embedded
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
 from dfprivacy.engine.text_files import (
     TextFile,
@@ -39,7 +39,7 @@ from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
 T = TypeVar("T")
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name in double quotes, as DuckDB's SQL writes it.
 
     >>> print(quoted('a "b" c'))
@@ -157,7 +157,7 @@ def list_data_files(source: FileSource) -> Snapshot | DataFiles:
         files = _list_files(source)
         return DataFiles(TextFile(source) if is_text_name(files[0]) else source, files)
 
-    return _opened(source, list_files)
+    return _open_guarded(source, list_files)
 
 
 def declare_file(
@@ -169,8 +169,10 @@ def declare_file(
     """
     listing = list_data_files(source)
     if isinstance(listing, DataFiles) and isinstance(listing.source, Path):
-        keys = _opened(listing.source, partial(_keys_of_files, listing))
-        return _opened(listing.source, partial(_read_parquet, connection, listing.files[:1], keys))
+        keys = _open_guarded(listing.source, partial(_keys_of_files, listing))
+        return _open_guarded(
+            listing.source, partial(_read_parquet, connection, listing.files[:1], keys)
+        )
     return read_file(connection, listing)
 
 
@@ -202,7 +204,7 @@ def read_file(
         if isinstance(kind, TextFile):
             # Only Parquet has columns of directories; the values of such keys may be secret.
             if kind.path.is_dir() and any(
-                _keyed(file.parent.relative_to(kind.path)) for file in files
+                _list_directory_keys(file.parent.relative_to(kind.path)) for file in files
             ):
                 raise UnsupportedFrameError(
                     f"text files below {str(kind.path)!r} lie in directories named key=value, "
@@ -215,10 +217,10 @@ def read_file(
         matching = _match_directories(connection, files, keys, conditions)
         return _read_parquet(connection, files[:1], keys, columns, matching)
 
-    return _opened(kind, read)
+    return _open_guarded(kind, read)
 
 
-def _opened(source: Path | TextFile, work: Callable[[], T]) -> T:
+def _open_guarded(source: Path | TextFile, work: Callable[[], T]) -> T:
     """Return the result of `work`, without the text of an engine or the system if it fails."""
     try:
         return work()
@@ -291,7 +293,7 @@ def _read(
 
     Columns that are not `chosen` stay out of the query: even its plan looks at their values.
     """
-    columns = "*" if chosen is None else ", ".join(map(quoted, chosen)) or _NO_COLUMN
+    columns = "*" if chosen is None else ", ".join(map(quote, chosen)) or _NO_COLUMN
     options = f"hive_partitioning = {hive}, {_TOTAL}"
     query = f"SELECT {columns} FROM read_parquet($1, {options})"  # noqa: S608 names are quoted
     query += " LIMIT 0" if empty else ""
@@ -313,7 +315,7 @@ def _list_files(path: Path) -> list[Path]:
         files = _list_folder(path)
         lack = f"there is no .parquet, .csv or .tsv file below {str(path)!r}"
     elif has_magic(str(path)):
-        with embedded(idle=True) as connection:
+        with open_embedded(idle=True) as connection:
             rows = connection.execute("FROM glob($1) ORDER BY file", [str(path)]).fetchall()
         files = [Path(file) for (file,) in rows]
         lack = f"no file is named by {str(path)!r}"
@@ -437,7 +439,10 @@ def _keys_of_files(listing: DataFiles) -> list[str]:
     """
     root, folders = str(listing.source), dict.fromkeys(file.parent for file in listing.files)
     is_folder = Path(root).is_dir()
-    parts = [_keyed(Path(str(folder)[len(root) :]) if is_folder else folder) for folder in folders]
+    parts = [
+        _list_directory_keys(Path(str(folder)[len(root) :]) if is_folder else folder)
+        for folder in folders
+    ]
     if is_folder and not all(map(_is_plain, chain.from_iterable(parts))):
         raise UnsupportedFrameError(
             f"a directory below {root!r} has a name key=value with a character that has to be "
@@ -455,17 +460,17 @@ def _keys_of_files(listing: DataFiles) -> list[str]:
     return []
 
 
-def _keyed(folder: Path) -> list[str]:
+def _list_directory_keys(folder: Path) -> list[str]:
     """Return the names of directories that are keys, from the outermost on."""
     return [part for part in folder.parts if "=" in part]
 
 
 def _is_plain(part: str) -> bool:
     raw = part.partition("=")[2]
-    return not _NOT_IN_NAMES.search(raw) and "\ufffd" not in _decoded(raw)
+    return not _NOT_IN_NAMES.search(raw) and "\ufffd" not in _decode_name(raw)
 
 
-def _decoded(raw: str) -> str:
+def _decode_name(raw: str) -> str:
     return unquote_to_bytes(raw.encode(errors="surrogateescape")).decode(errors="replace")
 
 
@@ -476,8 +481,10 @@ def _read_keys(folder: Path) -> dict[str, str | None]:
     differ in case the first.
     """
     values: dict[str, str | None] = {}
-    for name, _, raw in (part.partition("=") for part in _keyed(folder) if _is_plain(part)):
-        values.setdefault(name, None if raw == _NO_KEY else _decoded(raw))
+    for name, _, raw in (
+        part.partition("=") for part in _list_directory_keys(folder) if _is_plain(part)
+    ):
+        values.setdefault(name, None if raw == _NO_KEY else _decode_name(raw))
     names: dict[str, str] = {}
     for name in sorted(filter(None, values)):
         names.setdefault(name.lower(), name)
@@ -505,8 +512,8 @@ def _match_directories(
     columns = {key: pa.array([row[key] for row in rows], pa.string()) for key in keys}
     table = pa.table({**columns, _FOLDER: pa.array(range(len(folders)))})
     chosen = {new: names[column.lower()] for c in about for new, column in c.columns.items()}
-    texts = (f"{quoted(key)} COLLATE C AS {quoted(new)}" for new, key in chosen.items())
-    relation = connection.from_arrow(table).project(", ".join([quoted(_FOLDER), *texts]))
+    texts = (f"{quote(key)} COLLATE C AS {quote(new)}" for new, key in chosen.items())
+    relation = connection.from_arrow(table).project(", ".join([quote(_FOLDER), *texts]))
     matching = relation.filter(" AND ".join(condition.sql for condition in about))
     chosen_folders = {folders[number] for number, *_ in matching.fetchall()}
     return [file for file in files if file.parent in chosen_folders]

@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted, UnitColumn
-from dfprivacy.engine.columns import check_number_column, clipped_value
+from dfprivacy.engine.columns import check_number_column, clip_size
 from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.keys import (
-    compressed,
+    compress_codes,
     key_expressions,
     number_groups,
     only_listed,
@@ -36,9 +36,9 @@ from dfprivacy.engine.run import collect, fetch_rows
 from dfprivacy.engine.units import (
     UnitRows,
     fetch_unit_rows,
-    known_units,
+    filter_known_units,
     mark_first_groups,
-    thinned,
+    thin_rows,
     thinning_starts,
     within_groups,
 )
@@ -62,8 +62,8 @@ from dfprivacy.measurement.value_words import (
     SIGN,
     ValueWords,
     bits_of_values,
+    build_value_table,
     decode_bits,
-    table_of,
 )
 
 _GROUP = "group"
@@ -111,7 +111,7 @@ def count_bins(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[BinT
         tables = count_columns(adopted, queries)
         if tables is not None:
             return tables
-    return [table_of(read_values(adopted, query)) for query in queries]
+    return [build_value_table(read_values(adopted, query)) for query in queries]
 
 
 def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[BinTable] | None:
@@ -153,7 +153,7 @@ def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[
         ]
         number = stride * len(batch)
         stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), batch[0])
-        return stack.unstacked(pa.table({}) if is_pooled else keys, len(batch))
+        return stack.unstack(pa.table({}) if is_pooled else keys, len(batch))
 
     size = max(_STACKED_ROWS // max(rows.height, 1), 1)
     tables: list[BinTable] = []
@@ -216,7 +216,7 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
         first += part.keys.num_rows
     assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch_words`
     values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
-    return values.renumbered(*order_groups(keys, adopted.listed_keys))
+    return values.renumber(*order_groups(keys, adopted.listed_keys))
 
 
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
@@ -231,7 +231,7 @@ def _count_rows_in_memory(
     """Return the table of `_build_query` for a column of rows with the numbers of their groups."""
     binning, rows = query.binning, rows.select(_GROUP, pl.col(_VALUE).cast(pl.Float64))
     if isinstance(binning, SignificantBits):
-        return _words_of(keys, groups, rows[_GROUP].to_numpy(), rows[_VALUE], query).table()
+        return _read_words(keys, groups, rows[_GROUP].to_numpy(), rows[_VALUE], query).table()
     if rows[_VALUE].null_count() or rows[_VALUE].is_nan().any():
         rows = rows.filter(pl.col(_VALUE).is_not_null() & pl.col(_VALUE).is_not_nan())
     group, values = (column.to_numpy() for column in rows.get_columns())
@@ -265,7 +265,7 @@ def _fetch_words(adopted: Adopted, query: HistogramQuery) -> list[ValueWords] | 
             if sum(former.groups for former in parts) + groups >= 2**group_bits:
                 return None
             values = pl.Series(_VALUE, part.column(_VALUE))
-            parts.append(_words_of(keys, groups, group, values, query))
+            parts.append(_read_words(keys, groups, group, values, query))
         return parts
 
     return interruptible(fetch_parts, adopted.connection)
@@ -291,7 +291,7 @@ def _read_parts(native: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(batches, reader.schema)
 
 
-def _words_of(
+def _read_words(
     keys: pa.Table, groups: int, group: Integers, values: pl.Series, query: HistogramQuery
 ) -> ValueWords:
     """Return the word of each row with a value."""
@@ -326,7 +326,7 @@ def _count_columns_of_units(
     """Count rows within the limits of units, which are fetched once; None where they are not."""
     unit = adopted.unit
     assert unit is not None  # noqa: S101 the callers have looked
-    if any(_rounded_bits(query.binning) > VALUE_BITS for query in queries):
+    if any(_count_rounded_bits(query.binning) > VALUE_BITS for query in queries):
         return None
     values = _name_values(queries)
     numbers = [
@@ -334,10 +334,10 @@ def _count_columns_of_units(
         for column, name in values.items()
     ]
     frame = adopted.lazy.select(*key_expressions(adopted), *numbers)
-    rows = fetch_unit_rows(known_units(frame, adopted), adopted)
+    rows = fetch_unit_rows(filter_known_units(frame, adopted), adopted)
     if rows is None:
         return None
-    entries, groups, places = _entries_of(rows, unit)
+    entries, groups, places = _number_entries(rows, unit)
     present = np.unique(groups)
     keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed_keys)
     group_of_entry = order[np.searchsorted(present, groups)]
@@ -346,7 +346,7 @@ def _count_columns_of_units(
 
     def count(query: HistogramQuery) -> BinTable:
         column = pl.Series(_VALUE, rows.columns.column(values[query.column]))
-        bits = _rounded_bits(query.binning)
+        bits = _count_rounded_bits(query.binning)
         counted, value = _thin_rows(entries, column.filter(is_within), places, unit.rows, bits)
         if query.pooled or not unit.keys:
             pooled = pl.DataFrame({_GROUP: np.zeros_like(counted), _VALUE: value})
@@ -358,20 +358,20 @@ def _count_columns_of_units(
     return [count(query) for query in queries]
 
 
-def _rounded_bits(binning: Binning) -> float:
+def _count_rounded_bits(binning: Binning) -> float:
     """Return how many significant bits of a value decide about its bin."""
     if isinstance(binning, Edges):
         return math.inf
     return binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
 
 
-def _entries_of(rows: UnitRows, unit: UnitColumn) -> tuple[Integers, Integers, Integers]:
+def _number_entries(rows: UnitRows, unit: UnitColumn) -> tuple[Integers, Integers, Integers]:
     """Return the number of the unit and group of each row, and of these the groups and hashes.
 
     Rows in groups beyond the unit's limit have -1.
     """
     size = max(rows.keys.num_rows, 1)
-    entries = compressed(rows.units * size + rows.groups)
+    entries = compress_codes(rows.units * size + rows.groups)
     first = np.zeros(int(entries.max(initial=-1)) + 1, dtype=np.int64)
     first[entries] = np.arange(len(entries))
     groups, places = rows.groups[first], rows.places[first]
@@ -385,7 +385,7 @@ def _entries_of(rows: UnitRows, unit: UnitColumn) -> tuple[Integers, Integers, I
 def _thin_rows(
     entries: Integers, values: pl.Series, places: Integers, limit: int, bits: float
 ) -> tuple[Integers, Floats]:
-    """Return the entries and rounded values of rows that count within the limit: see `thinned`.
+    """Return the entries and rounded values of rows that count within the limit: see `thin_rows`.
 
     An entry without a value has a row of NaN. Only the rows of larger entries are sorted.
     """
@@ -432,9 +432,9 @@ def _build_query(adopted: Adopted, query: HistogramQuery) -> nw.LazyFrame[Any]:
             frame = only_listed(frame, adopted.listed_keys)
         return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
-    entries = known_units(frame, adopted).group_by(*adopted.unit.entries, _VALUE).agg(rows)
+    entries = filter_known_units(frame, adopted).group_by(*adopted.unit.entries, _VALUE).agg(rows)
     limited = within_groups(entries, adopted.unit, _VALUE)
-    return _group_by_bin(thinned(limited, _VALUE, _ROWS, adopted.unit), by, query, _ROWS)
+    return _group_by_bin(thin_rows(limited, _VALUE, _ROWS, adopted.unit), by, query, _ROWS)
 
 
 def _group_by_bin(
@@ -501,7 +501,7 @@ def _fits_word(adopted: Adopted, query: HistogramQuery) -> bool:
 def _powers() -> dict[str, nw.Expr]:
     """Return the powers of values that bins add up."""
     value = nw.col(_VALUE)
-    return {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+    return {_FIRST: value, _SECOND: _round_bits(value * value, SQUARE_BITS)}
 
 
 def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFrame[Any]:
@@ -510,9 +510,9 @@ def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFram
     if not isinstance(binning, Octaves):  # the value is its own label
         return frame.rename({_VALUE: _LABEL})
     if binning.center:
-        distance = _rounded(value - binning.center, VALUE_BITS)
+        distance = _round_bits(value - binning.center, VALUE_BITS)
         frame = frame.with_columns(distance.alias(_VALUE))
-    label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
+    label, octave = nw.col(_LABEL), _round_bits(value * OCTAVE_FACTOR, 1)
     frame = frame.with_columns(octave.alias(_LABEL))
     if binning.bits > 1:
         shift = label * binning.shift
@@ -531,12 +531,12 @@ def _with_values(
     What is no number is NULL.
     """
     engine, binning = rows.implementation, query.binning
-    clipped = clipped_value(name, LARGEST_VALUE, rows.collect_schema()[name], engine)
+    clipped = clip_size(name, LARGEST_VALUE, rows.collect_schema()[name], engine)
     frame = rows.select(*keys, clipped.alias(_VALUE))
     value = nw.col(_VALUE)
     if not isinstance(binning, Edges):
         bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-        return frame.with_columns(_rounded(value, bits).alias(_VALUE))
+        return frame.with_columns(_round_bits(value, bits).alias(_VALUE))
     if engine.is_spark_like():
         native = spark.with_edges_reached(frame.to_native(), _VALUE, binning.edges)
         labelled: nw.LazyFrame[Any] = nw.from_native(native)
@@ -547,7 +547,7 @@ def _with_values(
     return frame.with_columns(number.alias(_VALUE))
 
 
-def _rounded(value: nw.Expr, bits: int) -> nw.Expr:
+def _round_bits(value: nw.Expr, bits: int) -> nw.Expr:
     """Return a value rounded to so many significant bits, by Veltkamp's splitting."""
     product = value * splitter(bits)
     return product - (product - value)

@@ -31,7 +31,7 @@ _THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
 """Backends whose results Ibis guesses types of, by pandas: one row decides how others are shown."""
 
 
-def adopted(frame: Any, columns: Columns) -> Adopted | None:
+def adopt_ibis(frame: Any, columns: Columns) -> Adopted | None:
     """Adopt an Ibis table; return None for any other object of the library."""
     if not isinstance(frame, ir.Table):
         return None
@@ -115,15 +115,15 @@ def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
     kind = column.type()
     compared = kind.is_numeric() or kind.is_boolean() or kind.is_temporal()  # by no collation
     if not compared and backend.name not in _GROUPS_BYTES:
-        raise _refused(
+        raise _refuse_column(
             label, kind, backend, "group by a number, or copy the table into DuckDB or Parquet"
         )
     if kind.is_interval() or (hashed and kind.is_binary()):
-        raise _refused(label, kind, backend, "group by text, numbers, dates or times")
+        raise _refuse_column(label, kind, backend, "group by text, numbers, dates or times")
     return column.concat("") if kind.is_string() else column  # no column's collation
 
 
-def _refused(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:
+def _refuse_column(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:
     return UnsupportedDtypeError(
         f"column {label!r} is declared {kind}, which can't be told apart on the backend "
         f"{backend.name}",

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.engine.columns import duckdb_duration, duckdb_type, type_text
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 
 _KEY_FORMS = {"UUID": "CAST({} AS VARCHAR)", "TIMESTAMPTZ_NS": "timezone('UTC', {})"}
@@ -34,9 +34,9 @@ def key_form(relation: duckdb.DuckDBPyRelation, name: str, label: Hashable) -> s
         other = "TIME" if kind == "TIME_NS" else "VARCHAR"
         raise UnsupportedDtypeError(
             f"column {label!r} is declared {kind}, which can't be grouped by",
-            hint=f"cast it first, in SQL CAST({quoted(str(label))} AS {other})",
+            hint=f"cast it first, in SQL CAST({quote(str(label))} AS {other})",
         )
-    return _KEY_FORMS[kind].format(quoted(name)) if kind in _KEY_FORMS else None
+    return _KEY_FORMS[kind].format(quote(name)) if kind in _KEY_FORMS else None
 
 
 def value_form(
@@ -46,7 +46,7 @@ def value_form(
     if declared is None or not pa.types.is_duration(declared):
         return None
     is_integer = duckdb_type(relation, name) == "BIGINT"
-    return duckdb_duration(quoted(name), declared.unit) if is_integer else None
+    return duckdb_duration(quote(name), declared.unit) if is_integer else None
 
 
 def key_values(values: Sequence[Any], declared: object) -> Sequence[Any]:
@@ -96,7 +96,7 @@ def key_type(kind: object) -> pa.DataType | None:
     return pa.timestamp("ns", "UTC") if kind == "TIMESTAMPTZ_NS" else None
 
 
-def declared_keys(released: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
+def declare_keys(released: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
     """Return a released table with its first columns, the keys, in declared zones and units."""
     for index, kind in enumerate(types):
         field, column = released.schema.field(index), released.column(index)

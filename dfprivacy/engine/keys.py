@@ -18,11 +18,11 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
-from dfprivacy.engine.columns import is_number, no_value_of, type_text
+from dfprivacy.engine.columns import build_no_value_error, is_number, type_text
 from dfprivacy.engine.key_types import unfit_key
 from dfprivacy.engine.run import collect
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
-from dfprivacy.measurement.bin_table import BinTable, added_up
+from dfprivacy.measurement.bin_table import BinTable, add_up_bins
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import exact_number
 from dfprivacy.measurement.linear import WHOLE, Category
@@ -66,7 +66,7 @@ def with_others(adopted: Adopted) -> Adopted:
     frame = adopted.lazy.with_columns(typed_key).filter(~key.is_null())
     declared = collect(frame.select(title).head(0)).schema.field(title).type
     assert adopted.listed_keys is not None  # noqa: S101 the caller has looked
-    typed = _typed_keys([value for value in adopted.listed_keys[-1] if value is not None], declared)
+    typed = _type_keys([value for value in adopted.listed_keys[-1] if value is not None], declared)
     if engine.is_polars():
         values: Any = pl.from_arrow(typed)
         is_listed = nw.from_native(
@@ -117,22 +117,22 @@ def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.
     for name, comparison in compared.items():
         constant = adopted.categories[comparison].constant
         kind = declared.field(name).type
-        constant = typed_constant(comparison.column, constant, kind, comparison.constant)
+        constant = type_constant(comparison.column, constant, kind, comparison.constant)
         is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
         same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
     return frame.with_columns(*same)
 
 
-def typed_constant(
+def type_constant(
     label: Hashable, constant: object, declared: pa.DataType, named: object
 ) -> object:
     """Return a constant in the declared type of its column; refuse it as it was `named`."""
     declared = declared.value_type if pa.types.is_dictionary(declared) else declared
     try:
-        return _typed_keys([constant], declared).to_pylist()[0]
+        return _type_keys([constant], declared).to_pylist()[0]
     except InvalidKeysError:
         pass
-    raise no_value_of(label, declared, named)
+    raise build_no_value_error(label, declared, named)
 
 
 def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
@@ -193,12 +193,12 @@ def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | 
         return values
     numbers = find_keys(values.keys, keys)[1]
     if isinstance(values, ValueWords):
-        return values.renumbered(keys, keys.num_rows, numbers)
+        return values.renumber(keys, keys.num_rows, numbers)
     group = numbers[values.group]
     is_counted = group >= 0
     bins, rows = values.bins[is_counted], values.rows[is_counted]
     moments = tuple(moment[is_counted] for moment in values.moments)
-    return added_up(
+    return add_up_bins(
         BinTable(keys, keys.num_rows, values.binning, group[is_counted], bins, rows, moments)
     )
 
@@ -208,7 +208,7 @@ def find_keys(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers]:
 
     A key that is not one of them has -1.
     """
-    names, public = keys.column_names, _typed_table(public_keys, keys.schema)
+    names, public = keys.column_names, _type_table(public_keys, keys.schema)
     every = pa.concat_tables([public, keys])
     for index, column in enumerate(every.columns):
         if pa.types.is_floating(column.type):
@@ -224,13 +224,13 @@ def find_keys(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers]:
 def only_listed(frame: nw.LazyFrame[Any], public_keys: Listed) -> nw.LazyFrame[Any]:
     """Return the rows of a frame whose keys, under `key_names`, are public."""
     names = key_names(len(public_keys))
-    public = _typed_table(public_keys, collect(frame.select(*names).head(0)).schema)
+    public = _type_table(public_keys, collect(frame.select(*names).head(0)).schema)
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
         keys: Any = pl.from_arrow(public)
         native = native.join(keys.lazy(), on=names, how="semi", nulls_equal=True)
     elif frame.implementation.is_spark_like():
-        native = spark.only_rows_of(native, public)
+        native = spark.filter_keys(native, public)
     else:
         rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in public), strict=True)))
         schema = frame.collect_schema()
@@ -273,7 +273,7 @@ def _is_in(column: tuple[str, DType], values: Sequence[object]) -> nw.Expr:
     return (~key.is_null() & equal) | missing
 
 
-def _typed_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
+def _type_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
     """Return public keys as a table of the declared types of their columns.
 
     Raises
@@ -284,10 +284,10 @@ def _typed_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
     if isinstance(public_keys, pa.Table):
         return public_keys.cast(declared)
     pairs = zip(declared, public_keys, strict=True)
-    return pa.table({field.name: _typed_keys(values, field.type) for field, values in pairs})
+    return pa.table({field.name: _type_keys(values, field.type) for field, values in pairs})
 
 
-def _typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
+def _type_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
     try:
         fits = all(_fits(value, declared) for value in values)
         column = pa.array(values, type=declared, from_pandas=True) if fits else None
@@ -342,10 +342,10 @@ def number_groups(entries: pa.Table, names: Sequence[str]) -> NumberedGroups:
     for column in key_columns.columns:
         rank, more = ranks(column)
         if size * more > _NEAR * key_columns.num_rows:
-            group = compressed(group)
+            group = compress_codes(group)
             size = int(group.max(initial=-1)) + 1
         group, size = group * more + rank, size * more
-    group = compressed(group)
+    group = compress_codes(group)
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     first[group] = np.arange(len(group))  # whichever row: their keys are the same
     return NumberedGroups(key_columns.take(pa.array(first)), len(first), group)
@@ -367,7 +367,7 @@ def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     """Return numbers of keys in their order, NULL last, and one more than the largest can be."""
     if not pa.types.is_integer(column.type) or column.null_count or not len(column):
-        ranks, keys = ranked(column)
+        ranks, keys = rank_keys(column)
         return ranks, len(keys)
     values = column.to_numpy()
     smallest, largest = int(values.min()), int(values.max())
@@ -379,7 +379,7 @@ def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - smallest + 1
 
 
-def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
+def rank_keys(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
     """Return the rank of each key among the distinct ones, NULL last, and these in their order."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -390,7 +390,7 @@ def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
     return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
-def compressed(codes: Integers) -> Integers:
+def compress_codes(codes: Integers) -> Integers:
     """Return the rank of each code among the distinct ones."""
     largest = int(codes.max(initial=0))
     if largest <= _NEAR * len(codes):

@@ -271,7 +271,7 @@ _KNOWN = {id(kind): converter for kind, converter in _CONVERTERS.items()}
 """By identity: the hash and the equality of a class are what its own class says."""
 
 
-def coded(
+def encode_values(
     values: npt.NDArray[Any], public_keys: Sequence[object], *, ordered: bool = False
 ) -> tuple[Codes, list[object], list[int | None]]:
     """Return each value's code (-1 for missing), the values coded, and the listed keys' codes.
@@ -311,7 +311,7 @@ def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
 _DATES = {id(kind) for kind in (type(None), type(pd.NA), type(pd.NaT), dt.date)}
 
 
-def mark_of(value: object) -> Mark:
+def mark_value(value: object) -> Mark:
     """Return the mark of a value: equal values have equal marks, and so have missing ones."""
     plain_value = plain(value)
     return _MISSING if plain_value is None else plain_value.mark
@@ -325,7 +325,7 @@ def mark_bytes(mark: Mark) -> bytes:
     kind, form = mark
     if kind == "str":
         return str(form).encode("utf-8", "surrogatepass")
-    return b"\xff" + _spelled(mark).encode("utf-8", "surrogatepass")
+    return b"\xff" + _spell_value(mark).encode("utf-8", "surrogatepass")
 
 
 def mark_unit(value: object) -> bytes:
@@ -336,7 +336,7 @@ def mark_unit(value: object) -> bytes:
     plain_value = plain(value)
     number = None if plain_value is None else _to_decimal(plain_value.shown)
     decimal = None if number is None else _decimal(number)
-    return mark_bytes(mark_of(value)) if decimal is None else str(decimal.shown).encode()
+    return mark_bytes(mark_value(value)) if decimal is None else str(decimal.shown).encode()
 
 
 def _to_decimal(value: object) -> Decimal | None:
@@ -353,10 +353,10 @@ def _to_decimal(value: object) -> Decimal | None:
     return Decimal((digits.sign, digits.digits, -places))
 
 
-def _spelled(form: object) -> str:
+def _spell_value(form: object) -> str:
     """Return a form as text; of an integer its hexadecimal digits, which may be any number."""
     if isinstance(form, tuple):
-        return f"({', '.join(map(_spelled, form))})"
+        return f"({', '.join(map(_spell_value, form))})"
     if type(form) is int:
         return format(form, "x")
     if isinstance(form, Fraction):

@@ -16,15 +16,15 @@ import pyarrow as pa
 from dfprivacy.engine.key_types import key_values
 from dfprivacy.engine.objects import (
     Codes,
-    coded,
+    encode_values,
     is_missing,
     mark_bytes,
-    mark_of,
     mark_unit,
+    mark_value,
     plain,
 )
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
-from dfprivacy.measurement.grid import MOST_TICKS, kind_of
+from dfprivacy.measurement.grid import MOST_TICKS, find_clock_kind
 
 
 def require_known(label: Hashable, dtype: Any) -> None:
@@ -72,7 +72,7 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
         For any other declared dtype, `object` among them.
     """
     dtype: Any = series.dtype
-    declared = moment_of(series)
+    declared = find_moment_type(series)
     if declared is not None:
         times = pa.array(series, from_pandas=True)
         if pa.types.is_duration(declared):
@@ -105,11 +105,11 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     return pa.array(series)
 
 
-def moment_of(series: pd.Series[Any]) -> pa.DataType | None:
+def find_moment_type(series: pd.Series[Any]) -> pa.DataType | None:
     """Return the Arrow type of a column that is declared to hold dates, times or durations."""
     dtype: Any = series.dtype
     if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype if kind_of(dtype.pyarrow_dtype) else None
+        return dtype.pyarrow_dtype if find_clock_kind(dtype.pyarrow_dtype) else None
     return pa.array(series.iloc[:0]).type if dtype.kind in "mM" else None
 
 
@@ -161,7 +161,7 @@ class KeyColumn:
         equal numbers are one.
         """
         if self.objects is not None:
-            mark = mark_unit if units else lambda value: mark_bytes(mark_of(value))
+            mark = mark_unit if units else lambda value: mark_bytes(mark_value(value))
             marks = [mark(value) for value in self.objects]
             return pa.array(marks, pa.binary()).take(self.column)
         if pa.types.is_string(self.column.type) or pa.types.is_large_string(self.column.type):
@@ -176,7 +176,7 @@ class KeyColumn:
             values = np.empty(len(self.objects) + 1, dtype=object)
             values[:-1], values[-1] = _in_unit(self.objects, self.dtype), None
             if isinstance(self.dtype, pd.CategoricalDtype):
-                return categories_of(values[codes], self.dtype)
+                return find_categories(values[codes], self.dtype)
             return pd.Series(values[codes], dtype=object).astype(dtype)
         if pd.api.types.is_object_dtype(self.dtype):
             return pd.Series(column.to_numpy(), dtype=object)
@@ -218,7 +218,7 @@ def key_column(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColu
         keys_as_text = [None if is_missing(key) else str.__str__(key) for key in public_keys]
         if texts is not None:
             return KeyColumn(texts, keys_as_text, dtype, None)
-        return _coded(series, public_keys)
+        return _encode_column(series, public_keys)
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
         public = key_values(
@@ -232,12 +232,12 @@ def key_column(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColu
             texts = key_values([None if is_missing(key) else key for key in public_keys], "UUID")
             public = [None if text is None else UUID(text).bytes for text in texts]
         else:
-            keys = pd.Series(own_keys(public_keys, dtype), dtype=dtype)
+            keys = pd.Series(read_own_keys(public_keys, dtype), dtype=dtype)
             public = pa.array(keys, from_pandas=True).cast(form).to_pylist()
         return KeyColumn(values.cast(form), public, dtype, None)
     if _goes_as_it_is(dtype):
         return KeyColumn(pa.array(series, from_pandas=True), public_keys, dtype, None)
-    return _coded(series, own_keys(public_keys, dtype))
+    return _encode_column(series, read_own_keys(public_keys, dtype))
 
 
 def _key_form(kind: pa.DataType) -> pa.DataType | None:
@@ -250,7 +250,7 @@ def _key_form(kind: pa.DataType) -> pa.DataType | None:
     return pa.int64() if is_fine_time or pa.types.is_duration(kind) else None
 
 
-def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
+def mark_values(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
     """Return codes that are equal where values are; of units, marks that hold for any column."""
     if units:
         return key_column(series, []).marks(units=True)
@@ -260,15 +260,15 @@ def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedA
     return key_column(series, []).column
 
 
-def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd.Series[Any]:
+def find_categories(values: Sequence[object], declared: pd.CategoricalDtype) -> pd.Series[Any]:
     """Return released keys as categories of the declared dtype, of which it has these alone.
 
     The order is the declared one of ordered categories; else, and where a public key is none of
     them, that of the values: which other categories there are shows in nothing.
     """
-    shown = {mark_of(value): value for value in values if not is_missing(value)}
+    shown = {mark_value(value): value for value in values if not is_missing(value)}
     places = {
-        mark_of(value): position for position, value in enumerate(_objects(declared.categories))
+        mark_value(value): position for position, value in enumerate(_objects(declared.categories))
     }
     if declared.ordered and shown.keys() <= places.keys():
         marks = sorted(shown, key=places.__getitem__)
@@ -277,9 +277,9 @@ def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd
     plain_ = pd.Index(pd.Series([shown[mark] for mark in marks], dtype=object), dtype=object)
     with suppress(Exception):  # what these keys are is public
         typed = plain_.astype(declared.categories.dtype)
-        plain_ = typed if list(map(mark_of, _objects(typed))) == marks else plain_
+        plain_ = typed if list(map(mark_value, _objects(typed))) == marks else plain_
     position = {mark: code for code, mark in enumerate(marks)}
-    codes = [position.get(mark_of(value), -1) for value in values]
+    codes = [position.get(mark_value(value), -1) for value in values]
     dtype: Any = pd.CategoricalDtype(plain_, ordered=declared.ordered)
     return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
 
@@ -313,7 +313,7 @@ def _is_text_key(key: object) -> bool:
     return is_missing(key) or (isinstance(key, str) and has_utf8(str.__str__(key)))
 
 
-def own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
+def read_own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
     """Return public keys as a declared dtype, or that of its categories, holds them.
 
     Objects, and categories that are text, are what they are.
@@ -332,10 +332,10 @@ def own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
                 hint="list texts, numbers, dates, times or tuples of them",
             )
         return list(public_keys)
-    return [None if is_missing(value) else _own_key(value, dtype) for value in public_keys]
+    return [None if is_missing(value) else _read_own_key(value, dtype) for value in public_keys]
 
 
-def _own_key(value: object, dtype: Any) -> object:
+def _read_own_key(value: object, dtype: Any) -> object:
     try:
         column: pd.Series[Any] = pd.Series(pd.array([value], dtype=dtype))
         key: object = column.astype(object).iloc[0]
@@ -382,12 +382,12 @@ def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:
     return objects
 
 
-def _coded(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColumn:
+def _encode_column(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColumn:
     """Return a column as ranks among its values and the listed ones."""
     dtype = series.dtype
     places, values = _distinct(series)
     ordered = isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
-    codes, objects, public_codes = coded(values, public_keys, ordered=ordered)
+    codes, objects, public_codes = encode_values(values, public_keys, ordered=ordered)
     ranks = np.append(codes, -1)[places]
     return KeyColumn(pa.array(ranks, mask=ranks < 0), public_codes, dtype, objects)
 

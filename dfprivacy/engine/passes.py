@@ -21,19 +21,19 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align, category_expression, key_expressions
-from dfprivacy.engine.run import collect, guarded
-from dfprivacy.engine.terms import add_up, distinct, sums_of, with_terms
+from dfprivacy.engine.run import collect, run_guarded
+from dfprivacy.engine.terms import add_up, distinct, read_sums, with_terms
 from dfprivacy.engine.units import (
     PLACE,
     UnitRows,
+    add_up_units,
     collect_unit_rows,
     fetch_unit_rows,
     few_values,
-    known_units,
+    filter_known_units,
     mark_first_groups,
-    scaled,
+    scale_units,
     sum_by_unit,
-    unscaled,
     within_groups,
 )
 from dfprivacy.measurement.linear import Source
@@ -68,7 +68,7 @@ def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
             if sums is None or sums.largest_possible() >= _WHOLE_FLOATS:
                 sums = _sum_rows(adopted, batch, nw.Int64())
             parts.append(sums)
-        return _joined(parts, sources) if len(parts) > 1 else parts[0]
+        return _join_passes(parts, sources) if len(parts) > 1 else parts[0]
     parts, others = [], []
     for source in sources:
         if not source.counts_distinct:
@@ -80,7 +80,7 @@ def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
     if others:
         sums = _sum_first_groups(adopted, others)
         parts.append(sums or _collect_sums(_sum_units(adopted, others), adopted, others))
-    return _joined(parts, sources)
+    return _join_passes(parts, sources)
 
 
 def _collect_sums(
@@ -96,10 +96,10 @@ def _collect_sums(
     table = collect(query, adopted.connection)
     if names and (engine.is_ibis() or engine.is_spark_like()):  # which may sort in another way
         table = table.sort_by([(name, "ascending") for name in names])
-    return Statistics(table, len(names), tuple(sources)).checked()
+    return Statistics(table, len(names), tuple(sources)).check_rows()
 
 
-def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
+def _join_passes(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
     """Return the sums of several passes as those of one, by the groups of that which counts them.
 
     A frame can have other rows in each pass: none is compared with another, as a row could show in
@@ -128,7 +128,7 @@ def _count_distinct(adopted: Adopted, source: Source) -> nw.LazyFrame[Any]:
     assert adopted.unit is not None  # noqa: S101 without units it is a sum among others
     unit = adopted.unit
     value = category_expression(adopted, source.categories[0]).alias(_VALUE)
-    of_units = known_units(adopted.lazy.select(*key_expressions(adopted), value), adopted)
+    of_units = filter_known_units(adopted.lazy.select(*key_expressions(adopted), value), adopted)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     entries = of_units.group_by(*unit.entries, _VALUE).agg(rows)
     limited = few_values(within_groups(entries, unit, _VALUE), _VALUE, _ROWS, unit)
@@ -139,7 +139,7 @@ def _count_distinct(adopted: Adopted, source: Source) -> nw.LazyFrame[Any]:
 
 def _sum_units(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
     assert adopted.unit is not None  # noqa: S101 the caller has looked
-    unit, entries = adopted.unit, sum_by_unit(adopted, unscaled(sources))
+    unit, entries = adopted.unit, sum_by_unit(adopted, add_up_units(sources))
     return _add_entries(within_groups(entries, unit), unit.keys, sources, unit.rows)
 
 
@@ -147,7 +147,7 @@ def _add_entries(
     entries: nw.LazyFrame[Any], names: Sequence[str], sources: Sequence[Source], rows: int
 ) -> nw.LazyFrame[Any]:
     """Add up the contributions of units to each group, within their limits of rows."""
-    integers = scaled(entries, sources, rows)
+    integers = scale_units(entries, sources, rows)
     sums = [nw.col(name).sum().cast(nw.Int64) for name in sum_names(sources)]
     return integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
 
@@ -160,8 +160,8 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
     unit = adopted.unit
     if unit is None or unit.groups is None or not unit.keys:
         return None
-    added, engine = tuple(unscaled(sources)), adopted.lazy.implementation
-    terms = known_units(with_terms(adopted, added, nw.Int64()), adopted)
+    added, engine = tuple(add_up_units(sources)), adopted.lazy.implementation
+    terms = filter_known_units(with_terms(adopted, added, nw.Int64()), adopted)
     rows = fetch_unit_rows(terms, adopted, entry=PLACE)
     if rows is None:
         return None
@@ -170,7 +170,7 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
     size = max(rows.keys.num_rows, 1)
     frame: Any = pl.DataFrame({_ENTRY: rows.units * size + rows.groups, PLACE: rows.places})
     lazy = nw.from_native(frame.hstack(pl.from_arrow(rows.columns)).lazy())
-    entries = collect(lazy.group_by(_ENTRY).agg(*sums_of(added, engine), nw.col(PLACE).min()))
+    entries = collect(lazy.group_by(_ENTRY).agg(*read_sums(added, engine), nw.col(PLACE).min()))
     units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
     places, sums = entries.column(PLACE).to_numpy(), entries.drop_columns([_ENTRY, PLACE])
     table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), added)
@@ -199,8 +199,8 @@ class UnitTable:
             rows = rows.filter(marks)
         columns = {
             sum_name(index, position): rows.columns.column(name)
-            for index, source in enumerate(unscaled(sources))
-            for position, name in enumerate(self.names_of(source))
+            for index, source in enumerate(add_up_units(sources))
+            for position, name in enumerate(self.list_names(source))
         }
         names = [_GROUP] if keys else []
         frame: Any = pl.from_arrow(pa.table({**columns, _GROUP: rows.groups}))
@@ -210,13 +210,13 @@ class UnitTable:
             added = _add_entries(lazy, names, sources, limit)
             return collect(added.sort(*names) if names else added)
 
-        sums = guarded(add_entries)
+        sums = run_guarded(add_entries)
         if names:
             columns_of_keys = rows.keys.take(sums.column(_GROUP)).columns
             sums = pa.table([*columns_of_keys, *sums.columns[1:]], [*keys, *sum_names(sources)])
-        return Statistics(sums, len(keys), tuple(sources)).checked()
+        return Statistics(sums, len(keys), tuple(sources)).check_rows()
 
-    def names_of(self, source: Source) -> list[str]:
+    def list_names(self, source: Source) -> list[str]:
         """Return the columns of the rows and the terms of a source."""
         index = self.sources.index(source)
         return [sum_name(index, position) for position in range(1 + len(source.terms))]
@@ -224,5 +224,5 @@ class UnitTable:
 
 def read_unit_table(adopted: Adopted, sources: Sequence[Source]) -> UnitTable:
     """Read the sums of each unit in each group into memory, by one pass."""
-    raw = tuple(unscaled([Source(), *sources]))
+    raw = tuple(add_up_units([Source(), *sources]))
     return UnitTable(adopted, collect_unit_rows(sum_by_unit(adopted, raw), adopted), raw)

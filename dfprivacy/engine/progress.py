@@ -55,7 +55,7 @@ def progress(mode: Mode) -> None:
 
 
 @contextmanager
-def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[None]:
+def watch_progress(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[None]:
     """Show the progress of a block if it is long.
 
     An embedded `connection` is asked how far it is. Of others only the time is shown: a caller's

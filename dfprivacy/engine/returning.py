@@ -18,10 +18,10 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, Wrap, adopt
-from dfprivacy.engine.files import quoted
-from dfprivacy.engine.objects import mark_of
-from dfprivacy.engine.pandas import answer_column, categories_of, key_column
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.files import quote
+from dfprivacy.engine.objects import mark_value
+from dfprivacy.engine.pandas import answer_column, find_categories, key_column
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import EngineError, UnsupportedDtypeError
 
 
@@ -60,20 +60,21 @@ def _(frame: duckdb.DuckDBPyRelation) -> pa.Table:
     return frame.to_arrow_table()
 
 
-def released_rows(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+def read_released_rows(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """Return released rows as Arrow has them, intervals as durations: no frame holds months.
 
     A month has 30 days, as where DuckDB compares; what microseconds can't count is NULL.
     """
     columns = zip(relation.columns, relation.types, strict=True)
-    projections = [(_lasting(quoted(name), kind), quoted(name)) for name, kind in columns]
+    projections = [(_lasting(quote(name), kind), quote(name)) for name, kind in columns]
     if all(text == name for text, name in projections):
         return relation.to_arrow_table()
     table = relation.project(
         ", ".join(f"{text} AS {name}" for text, name in projections)
     ).to_arrow_table()
     kinds = [
-        _declared(field, kind) for field, kind in zip(table.schema, relation.types, strict=True)
+        _declare_field(field, kind)
+        for field, kind in zip(table.schema, relation.types, strict=True)
     ]
     return table.cast(pa.schema(kinds))
 
@@ -86,7 +87,7 @@ def _lasting(value: str, kind: Any) -> str:
         inner = _lasting("own", kind.children[0][1])
         return value if inner == "own" else f"list_transform({value}, lambda own: {inner})"
     if kind.id == "struct":
-        fields = {quoted(name): child for name, child in kind.children}
+        fields = {quote(name): child for name, child in kind.children}
         texts = {name: _lasting(f"{value}.{name}", child) for name, child in fields.items()}
         if any(child != f"{value}.{name}" for name, child in texts.items()):
             packed = ", ".join(f"{name} := {child}" for name, child in texts.items())
@@ -94,21 +95,23 @@ def _lasting(value: str, kind: Any) -> str:
     return value
 
 
-def _declared(field: pa.Field, kind: Any) -> pa.Field:
+def _declare_field(field: pa.Field, kind: Any) -> pa.Field:
     """Return the field of a value of `_lasting`: microseconds are durations."""
     if kind.id == "interval":
         return field.with_type(pa.duration("us"))
     if kind.id == "list":
-        return field.with_type(pa.list_(_declared(field.type.value_field, kind.children[0][1])))
+        return field.with_type(
+            pa.list_(_declare_field(field.type.value_field, kind.children[0][1]))
+        )
     if kind.id == "struct":
         pairs = zip(field.type, kind.children, strict=True)
         return field.with_type(
-            pa.struct([_declared(child, child_kind) for child, (_, child_kind) in pairs])
+            pa.struct([_declare_field(child, child_kind) for child, (_, child_kind) in pairs])
         )
     return field
 
 
-def values_of(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
+def list_values(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
     """Return the values of a released column; those that Python has no place for are texts.
 
     Some dates and times have none, and a release by them is paid for all the same.
@@ -126,7 +129,7 @@ def printable(table: pa.Table) -> pa.Table:
         with suppress(Exception):
             column.to_pylist()
             continue
-        texts = pa.array([None if value is None else str(value) for value in values_of(column)])
+        texts = pa.array([None if value is None else str(value) for value in list_values(column)])
         table = table.set_column(index, table.column_names[index], texts)
     return table
 
@@ -138,7 +141,7 @@ def _value(scalar: pa.Scalar) -> Any:
         return f"{scalar.type} {scalar.value}"
 
 
-def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:
+def build_kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:
     """Return a released frame as the table to keep; None if it would come back as another frame.
 
     Arrow has no type for some objects of pandas, and gives others back as what they are not: a
@@ -146,7 +149,7 @@ def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table
     """
     table = frame_table(released)
     if isinstance(released, pd.DataFrame):
-        other = frame_of(frame, table, by)
+        other = build_frame(frame, table, by)
         if list(released.columns) != list(other.columns):
             return None
         if not all(_are_equal(released[name], other[name]) for name in released.columns):
@@ -172,7 +175,7 @@ def check_schema(
     try:
         for rows in range(1 + has_nulls):
             columns = [pa.nulls(rows, kind) for kind in kinds]
-            guarded(lambda: wrap(pa.table(columns, names=list(names))))  # noqa: B023 at once
+            run_guarded(lambda: wrap(pa.table(columns, names=list(names))))  # noqa: B023 at once
     except EngineError:
         raise UnsupportedDtypeError(
             "group keys of this type can't be handed back in a frame like the caller's own",
@@ -180,7 +183,7 @@ def check_schema(
         ) from None
 
 
-def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
+def build_frame(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
     """Return a remembered table, by group, in the frame type of the data; no row is read.
 
     In pandas the first columns, the keys, get the dtypes of the frame's. Keys that these can't
@@ -211,7 +214,7 @@ def _are_equal(first: pd.Series[Any], other: pd.Series[Any]) -> bool:
         )
     if first.dtype != other.dtype or not pd.api.types.is_object_dtype(first.dtype):
         return first.equals(other)
-    return [mark_of(value) for value in first] == [mark_of(value) for value in other]
+    return [mark_value(value) for value in first] == [mark_value(value) for value in other]
 
 
 def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> pd.Series[Any]:
@@ -220,7 +223,7 @@ def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> p
     if isinstance(dtype, pd.CategoricalDtype):
         empty, there = pd.DataFrame({label: pd.Series(dtype.categories[:0])}), column.is_valid()
         shown = iter(_keys(empty, label, column.filter(there)))
-        return categories_of(
+        return find_categories(
             [next(shown) if is_shown else None for is_shown in there.to_pylist()], dtype
         )
     with suppress(Exception):  # a dtype may raise what it likes

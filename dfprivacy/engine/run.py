@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import find_space_error, interruptible
-from dfprivacy.engine.progress import watched
-from dfprivacy.errors import EngineError, UnsupportedFrameError, published
+from dfprivacy.engine.progress import watch_progress
+from dfprivacy.errors import EngineError, UnsupportedFrameError, publish_error
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ def reading_files(paths: Sequence[Path]) -> Iterator[None]:
         _FILES.reset(token)
 
 
-def guarded(work: Callable[[], T]) -> T:
+def run_guarded(work: Callable[[], T]) -> T:
     """Run `work`, and replace an engine's error, which could quote a row.
 
     An interrupt by the user goes on as one, without the error that the engine has made of it.
@@ -96,7 +96,7 @@ def guarded(work: Callable[[], T]) -> T:
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
         kind = type(error)
         is_damage = issubclass(kind, duckdb.Error) and not issubclass(kind, _NO_DAMAGE)
-        failure = find_space_error(error) or published(error)
+        failure = find_space_error(error) or publish_error(error)
         if (paths := _FILES.get()) and is_damage and type(failure) is EngineError:
             names = " or ".join(ascii(str(path)) for path in paths)
             failure = UnsupportedFrameError(
@@ -125,7 +125,7 @@ def collect(
     native: Any = lazy.to_native()
     if lazy.implementation.is_duckdb():
         return interruptible(native.to_arrow_table, connection)
-    with watched():
+    with watch_progress():
         if lazy.implementation.is_polars():
             return native.collect(engine="streaming").to_arrow()
         if lazy.implementation.is_spark_like():

@@ -26,7 +26,7 @@ _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CARRIERS = frozenset(("pyspark", "py4j", "grpc"))
 
 
-def adopted(frame: Any, columns: Columns) -> Adopted | None:
+def adopt_spark(frame: Any, columns: Columns) -> Adopted | None:
     """Adopt a Spark frame; return None for any other object of the library."""
     from pyspark.sql import DataFrame, types  # noqa: PLC0415 need not be installed
 
@@ -45,7 +45,7 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     names: list[Hashable] = [field.name for field in fields]
     require_columns(columns.names(), names)
 
-    def grouped_by(label: Hashable) -> str:
+    def build_group_column(label: Hashable) -> str:
         """Return a column as it is grouped by: text that looks different is different.
 
         Where a collation says that texts are equal, one row could choose how a group of others is
@@ -67,7 +67,7 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
         for index, category in enumerate(columns.categories)
     }
     grouped |= {column.name: category.column for category, column in categories.items()}
-    chosen = [f"{grouped_by(label)} AS {name}" for name, label in grouped.items()]
+    chosen = [f"{build_group_column(label)} AS {name}" for name, label in grouped.items()]
     chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
     placed = frame.toDF(*(f"column_{index}" for index in range(len(names))))
     lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
@@ -83,12 +83,12 @@ def with_row_hash(native: Any, names: Sequence[str], title: str) -> Any:
     """
     others = [name for name in native.columns if name != title]
     kinds = dict(native.dtypes)
-    numbers = [_hashed_number(name, kinds[name]) for name in names]
+    numbers = [_build_hash_number(name, kinds[name]) for name in names]
     hashed = f"shiftrightunsigned(xxhash64({', '.join(numbers)}), 1)"
     return native.selectExpr(*others, f"{hashed} AS {title}")
 
 
-def _hashed_number(name: str, kind: str) -> str:
+def _build_hash_number(name: str, kind: str) -> str:
     """Return the expression to hash: floats are integers where they are equal."""
     if kind in {"tinyint", "smallint", "int"}:
         return f"CAST({name} AS BIGINT)"
@@ -127,7 +127,7 @@ def frame_of_table(session: Any, table: pa.Table) -> Any:
     return session.createDataFrame(table, schema)
 
 
-def only_rows_of(native: Any, keys: pa.Table) -> Any:
+def filter_keys(native: Any, keys: pa.Table) -> Any:
     """Return the rows of a frame whose columns, of the same names, hold one of some keys."""
     titles = {name: f"listed_{name}" for name in keys.column_names}
     others = frame_of_table(native.sparkSession, keys.rename_columns(list(titles.values())))

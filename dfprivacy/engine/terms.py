@@ -17,8 +17,8 @@ import polars as pl
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_number_column, clipped_to
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.columns import check_number_column, clip_column
+from dfprivacy.engine.files import quote
 from dfprivacy.engine.keys import key_expressions, with_categories
 from dfprivacy.measurement.linear import (
     Above,
@@ -118,7 +118,7 @@ def add_up(
     with integers, may be NULL.
     """
     if not frame.implementation.is_duckdb():
-        sums = sums_of(sources, frame.implementation)
+        sums = read_sums(sources, frame.implementation)
         return frame.group_by(*names).agg(*sums) if names else frame.select(*sums)
     kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
     native: Any = frame.to_native()
@@ -148,7 +148,7 @@ def _duckdb_sums(sources: Sequence[Source], kind: str | None) -> Iterator[str]:
             yield f"CAST({total} AS BIGINT) AS {sum_name(index, position)}"
 
 
-def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
+def read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
     """Return the exact sums of terms that an engine has written, in the words of narwhals."""
     sums = []
     for index, source in enumerate(sources):
@@ -245,8 +245,8 @@ def _with_leaves(
             elif engine.is_duckdb():
                 is_integer = numbers.is_integer() or leaf in source.factors
                 kind = "BIGINT" if is_integer else "DOUBLE"
-                term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating, shifted=shifted)
-                columns.append(f"{term} AS {quoted(free_title)}")
+                term = _duckdb_leaf(quote(name), leaf, kind, floating=floating, shifted=shifted)
+                columns.append(f"{term} AS {quote(free_title)}")
             elif engine.is_spark_like():
                 columns.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {free_title}")
             else:
@@ -268,7 +268,7 @@ def _with_numbers(
     if engine.is_polars():
         native = native.with_columns(columns)
     elif engine.is_duckdb():
-        native = native.project(", ".join([*map(quoted, titles), *columns]))
+        native = native.project(", ".join([*map(quote, titles), *columns]))
     elif engine.is_spark_like():
         native = native.selectExpr("*", *columns)
     else:
@@ -458,6 +458,6 @@ def _ibis_leaf(name: str, leaf: _Number) -> nw.Expr:
         unit, zero = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
         below = nw.when(value <= leaf.threshold).then(zero)
         return nw.when(value > leaf.threshold).then(unit).otherwise(below)
-    clipped = clipped_to(name, leaf.grid.lower, leaf.grid.upper)
+    clipped = clip_column(name, leaf.grid.lower, leaf.grid.upper)
     scaled = (clipped - leaf.grid.origin) * leaf.grid.inverse_step
     return scaled.floor().cast(nw.Int64)

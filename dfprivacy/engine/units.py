@@ -36,7 +36,7 @@ _PLACE_BITS = 31  # the bits of a hash that order a unit's groups: the others ar
 _PLACES = 2**52
 
 
-def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
+def filter_known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
     """Return the rows that have a unit and, where keys are public, one of these keys."""
     of_units = frame.drop_nulls(UNIT)  # as IS NOT NULL, of which DuckDB guesses right how few go
     return of_units if adopted.listed_keys is None else only_listed(of_units, adopted.listed_keys)
@@ -51,7 +51,7 @@ def within_groups(frame: nw.LazyFrame[Any], unit: UnitColumn, *parts: str) -> nw
     names = unit.keys
     if unit.groups is None or not names:
         return frame
-    placed = _placed(frame, unit.placed)
+    placed = _add_hash(frame, unit.placed)
     if frame.implementation.is_duckdb():  # the same number by one sort
         by = ", ".join(f"{name} ASC NULLS LAST" for name in (f"{PLACE} // {_HALF}", *names))
         rank = "dense_rank" if parts else "row_number"
@@ -111,7 +111,7 @@ def fetch_unit_rows(
     """
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    table = fetch_rows(_placed(frame, unit.placed), adopted, entry)
+    table = fetch_rows(_add_hash(frame, unit.placed), adopted, entry)
     return None if table is None else _number_rows(table, unit)
 
 
@@ -128,13 +128,13 @@ def collect_unit_rows(frame: nw.LazyFrame[Any], adopted: Adopted) -> UnitRows:
     """Return the rows of a frame of known units, however many there are."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    return _number_rows(collect(_placed(frame, unit.placed), adopted.connection), unit)
+    return _number_rows(collect(_add_hash(frame, unit.placed), adopted.connection), unit)
 
 
 def sum_by_unit(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
     """Return the sums of every unit in every group, without limits."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
-    rows = known_units(with_terms(adopted, sources, nw.Int64()), adopted)
+    rows = filter_known_units(with_terms(adopted, sources, nw.Int64()), adopted)
     return add_up(rows, adopted.unit.entries, sources)
 
 
@@ -159,7 +159,7 @@ def mark_first_groups(
 
 
 def thinning_starts(places: Integers) -> Floats:
-    """Return where the evenly spaced rows of `thinned` start, from 0 to 1, by hashes."""
+    """Return where the evenly spaced rows of `thin_rows` start, from 0 to 1, by hashes."""
     return (places % _HALF).astype(np.float64) / float(_HALF)
 
 
@@ -175,28 +175,32 @@ def _last_words(ordered: Integers, limit: int) -> tuple[Integers, Integers]:
     return ordered[starts + sizes - 1], sizes
 
 
-def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
+def scale_units(
+    frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int
+) -> nw.LazyFrame[Any]:
     """Return the sums of each unit and group as what `rows` rows could have added.
 
     A source may have a limit of its own. More rows are scaled down, and totals clipped. All are
     whole numbers, rounded down and
-    kept where the partition of unity wants them. The frame has the sums of the `unscaled` sources.
+    kept where the partition of unity wants them. The frame has the sums of `add_up_units`.
     """
-    numbered, added = list(enumerate(sources)), unscaled(sources)
+    numbered, added = list(enumerate(sources)), add_up_units(sources)
     frame = frame.with_columns(
         *(
             scaled_sum
             for index, source in numbered
-            for scaled_sum in _scaled(index, added.index(_raw(source)), source, source.rows or rows)
+            for scaled_sum in _scale_sums(
+                index, added.index(_raw(source)), source, source.rows or rows
+            )
         )
     )
     for index, source in numbered:
-        for tied in _tied(index, source):  # one after another: a factor may be tied itself
+        for tied in _tie_products(index, source):  # one after another: a factor may be tied itself
             frame = frame.with_columns(tied)
     return frame
 
 
-def unscaled(sources: Sequence[Source]) -> list[Source]:
+def add_up_units(sources: Sequence[Source]) -> list[Source]:
     """Return the distinct sources added up for each unit and group, before their bounds."""
     return list(dict.fromkeys(map(_raw, sources)))
 
@@ -205,7 +209,7 @@ def _raw(source: Source) -> Source:
     return replace(source, totals=False, rows=0)
 
 
-def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Expr]:
+def _scale_sums(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Expr]:
     """Yield sums times rows / held as whole numbers, by the same float operations everywhere.
 
     Engines work them out for units of few rows too, and must not fail on them.
@@ -225,7 +229,7 @@ def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Ex
         yield nw.when(is_within).then(total).otherwise(clipped).alias(sum_name(index, position))
 
 
-def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
+def _tie_products(index: int, source: Source) -> Iterator[nw.Expr]:
     """Yield sums of products between what the sums of their factors allow.
 
     Scaling rounds all of them down, so that a coordinate like K rows - 2 first + second could be
@@ -247,7 +251,7 @@ def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
         yield inside.alias(sum_name(index, position))
 
 
-def thinned(
+def thin_rows(
     frame: nw.LazyFrame[Any], value: str, counted: str, unit: UnitColumn
 ) -> nw.LazyFrame[Any]:
     """Return how many of a unit's rows with each value count: `unit.rows` in one group at most.
@@ -261,13 +265,13 @@ def thinned(
     values_held = (
         nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
     )
-    placed = _placed(frame, unit.placed).with_columns(values_held.alias(_ONE))
+    placed = _add_hash(frame, unit.placed).with_columns(values_held.alias(_ONE))
     start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
     lined = placed.with_columns(start.alias(PLACE), every.alias(_EVERY), until.alias(_NUMBER))
     before = nw.col(_NUMBER) - nw.col(_ONE)
-    counts_taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
+    counts_taken = _count_reached(nw.col(_NUMBER), rows) - _count_reached(before, rows)
     rows_counted = nw.when(nw.col(_EVERY) > rows).then(counts_taken).otherwise(nw.col(_ONE))
     counts = lined.with_columns(rows_counted.alias(counted))
     return counts.filter((nw.col(counted) > 0) | nw.col(value).is_null())
@@ -286,7 +290,7 @@ def few_values(
     zero = nw.lit(0, nw.Int64)
     counts = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
     values_held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
-    placed = _placed(frame, [*unit.placed, value]).with_columns(counts, values_held)
+    placed = _add_hash(frame, [*unit.placed, value]).with_columns(counts, values_held)
     number = nw.col(_ONE).cum_sum().over(*group, order_by=[PLACE, value]).alias(_NUMBER)
     every = nw.col(counted).sum().over(*group).clip(None, unit.rows).alias(_EVERY)
     limited = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)
@@ -294,14 +298,14 @@ def few_values(
     return limited.with_columns(nw.when(first).then(nw.col(_EVERY)).otherwise(zero).alias(counted))
 
 
-def _reached(number: nw.Expr, rows: int) -> nw.Expr:
+def _count_reached(number: nw.Expr, rows: int) -> nw.Expr:
     """Return how many of the evenly spaced rows are among the first `number`."""
     every = nw.col(_EVERY).clip(rows, None).cast(nw.Float64)
     share = number.cast(nw.Float64) * float(rows) / every
     return (share + nw.col(PLACE)).floor().cast(nw.Int64)
 
 
-def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+def _add_hash(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
     """Add a hash of some columns, a whole number below 2**63, by the engine's own function.
 
     Equal numbers have the same hash in columns of integers and of floats. A missing unit or key

@@ -36,12 +36,12 @@ class Range:
         return max(self.high - self.value, 0.0)
 
 
-def negated(number: Range) -> Range:
+def negate_range(number: Range) -> Range:
     """Return the range of the negative number."""
     return Range(-number.value, -number.high, -number.low, number.error)
 
 
-def added(first: Range, other: Range, *, independent: bool) -> Range:
+def add_ranges(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a sum; numbers may be `independent`.
 
     >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=True)
@@ -55,7 +55,7 @@ def added(first: Range, other: Range, *, independent: bool) -> Range:
     return Range(value, value - low, value + high, both(first.error, other.error))
 
 
-def multiplied(first: Range, other: Range, *, independent: bool) -> Range:
+def multiply_ranges(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a product: all products of numbers within both ranges."""
     both = math.hypot if independent else add
     ends = [_times(a, b) for a in (first.low, first.high) for b in (other.low, other.high)]
@@ -63,10 +63,10 @@ def multiplied(first: Range, other: Range, *, independent: bool) -> Range:
     return Range(first.value * other.value, min(ends), max(ends), error)
 
 
-def divided(first: Range, other: Range, *, independent: bool) -> Range:
+def divide_ranges(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a ratio; everything where the divisor's range holds 0."""
     if other.high < 0:
-        return divided(negated(first), negated(other), independent=independent)
+        return divide_ranges(negate_range(first), negate_range(other), independent=independent)
     if not other.low > 0:
         value = first.value / other.value if other.value else math.nan
         return Range(value, -math.inf, math.inf, math.inf)
@@ -76,11 +76,11 @@ def divided(first: Range, other: Range, *, independent: bool) -> Range:
         ends = [end / by for end in (first.low, first.high) for by in (other.low, other.high)]
         return Range(value, min(ends), max(ends), error)
     high = _highest(first, other)
-    low = -_highest(negated(first), other)
+    low = -_highest(negate_range(first), other)
     return Range(value, low, high, error)
 
 
-def part_of(part: Range, rest: Range) -> Range:
+def split_range(part: Range, rest: Range) -> Range:
     """Return the range of a number as a part of itself and an independent rest.
 
     The parts p that go with both are those for which (1 - p) one - p rest is within its noise;
@@ -125,36 +125,38 @@ def _times(first: float, other: float) -> float:
 
 def difference(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a difference."""
-    return added(first, negated(other), independent=independent)
+    return add_ranges(first, negate_range(other), independent=independent)
 
 
 def change(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a relative change: 0.05 for one that is 5 % more than the other."""
-    return added(
-        divided(first, other, independent=independent), Range(-1.0, -1.0, -1.0), independent=True
+    return add_ranges(
+        divide_ranges(first, other, independent=independent),
+        Range(-1.0, -1.0, -1.0),
+        independent=True,
     )
 
 
 def parts_of_total(ranges: Sequence[Range], *, independent: bool) -> list[Range]:
     """Return the range of each number as a part of the sum of all."""
-    start, both = Range(0.0, 0.0, 0.0), partial(added, independent=True)
+    start, both = Range(0.0, 0.0, 0.0), partial(add_ranges, independent=True)
     before = itertools.accumulate(ranges, both, initial=start)
     behind = list(itertools.accumulate(reversed(ranges), both, initial=start))[-2::-1]
     rests = [both(low, high) for low, high in zip(before, behind, strict=False)]
     pairs = zip(ranges, rests, strict=True)
     if independent:
-        return [part_of(number, rest) for number, rest in pairs]
+        return [split_range(number, rest) for number, rest in pairs]
     return [
-        divided(number, added(number, rest, independent=False), independent=False)
+        divide_ranges(number, add_ranges(number, rest, independent=False), independent=False)
         for number, rest in pairs
     ]
 
 
 _OPERATIONS: Mapping[str, Callable[..., Range]] = {
-    "+": added,
+    "+": add_ranges,
     "-": difference,
-    "*": multiplied,
-    "/": divided,
+    "*": multiply_ranges,
+    "/": divide_ranges,
 }
 
 

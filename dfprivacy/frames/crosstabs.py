@@ -16,9 +16,9 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.engine.objects import is_missing, mark_of
-from dfprivacy.engine.returning import frame_of, values_of
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.objects import is_missing, mark_value
+from dfprivacy.engine.returning import build_frame, list_values
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
 from dfprivacy.frames.planning import By, plan_answers, plan_question
 from dfprivacy.frames.releasing import FrameSource, log_notes, release_frame, release_plan
@@ -27,14 +27,14 @@ from dfprivacy.frames.tables import (
     Grid,
     Origin,
     Wide,
+    convert_released,
     find_origin,
     floats_in,
-    released_arrow,
-    text_of,
     with_origin,
+    write_key,
 )
 from dfprivacy.frames.viz.text import unique_texts
-from dfprivacy.measurement.bounds import BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import BoundsLike, read_bounds
 from dfprivacy.release.plan import Plan, name_columns
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
@@ -128,9 +128,9 @@ class Crosstab(Question):
             else _question(values, self.aggregate, self.bounds)
         )
 
-    def completed(self, bounds: Mapping[Hashable, object]) -> Self:
+    def complete(self, bounds: Mapping[Hashable, object]) -> Self:
         """Return the table with the bounds that the terms of a frame know of its values."""
-        question = self.question.completed(bounds)
+        question = self.question.complete(bounds)
         return replace(self, values=question, aggregate=None, bounds=None)
 
     @property
@@ -142,7 +142,7 @@ class Crosstab(Question):
         """Refuse questions whose totals can't be read off noisy cells."""
         question = self.question
         if question.finds_bounds:
-            question.required_bounds()
+            question.require_bounds()
         if not isinstance(question, LinearStatistic) or not question.adds_up:
             raise InvalidQuestionError(
                 f"totals can't be read off the cells of a table of {question.kind}",
@@ -261,7 +261,7 @@ def _question(values: Hashable, aggregate: str | None, bounds: BoundsLike | None
         )
     checked: Any = statistic
     takes = {parameter.name for parameter in statistic.arguments()}
-    number_bounds = bounds_of(bounds)
+    number_bounds = read_bounds(bounds)
     if number_bounds is not None and "bounds" not in takes:
         raise InvalidQuestionError(f"{kind} takes no bounds", hint="leave bounds out")
     return checked(values, **({} if number_bounds is None else {"bounds": number_bounds}))  # type: ignore[no-any-return]
@@ -330,7 +330,7 @@ class Cells:
         if nonnegative:
             cells = _nonnegative(cells)
         if rounded:
-            cells = _rounded(cells)
+            cells = _round_cells(cells)
         if self.rows is None:
             return Cells(cells)
         return Cells(cells, cells.sum(1), cells.sum(0), float(cells.sum()))
@@ -371,7 +371,7 @@ def _nonnegative(cells: Floats) -> Floats:
     return nearest
 
 
-def _rounded(cells: Floats) -> Floats:
+def _round_cells(cells: Floats) -> Floats:
     """Return whole cells whose total is that of all cells, rounded: the nearest are rounded up.
 
     >>> _rounded(np.array([[0.4, 0.4], [0.4, 1.0]])).tolist()
@@ -388,7 +388,7 @@ def _rounded(cells: Floats) -> Floats:
 def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) -> Any:
     """Return a table shaped as it is read, in the frame type of the data."""
     long = wide.long.collect() if isinstance(wide.long, pl.LazyFrame) else wide.long
-    table = guarded(lambda: released_arrow(long))
+    table = run_guarded(lambda: convert_released(long))
     rows, columns = (_Axis.of(long, table, axis, wide) for axis in (0, 1))
     cells = _cells(table, rows, columns, wide.titles)
     integers = rounded or not any(
@@ -400,7 +400,7 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     labels = ([OTHER] if hides_cells else []) + [ALL] if has_totals else []
     numbers = read.with_totals(others=hides_cells)
     numbers = np.maximum(numbers, 0.0) if nonnegative else numbers
-    frame = _framed(wide, rows, columns, numbers, integers=integers, labels=labels)
+    frame = _frame_numbers(wide, rows, columns, numbers, integers=integers, labels=labels)
     texts = ((*rows.texts, *labels), (*columns.texts, *labels))
     shown = Grid((rows.name, columns.name), *texts, numbers, len(labels))
     notes = (*wide.origin.notes, *wide.notes)
@@ -423,8 +423,8 @@ class _Axis:
     def of(cls, long: Any, table: pa.Table, axis: int, wide: Wide) -> _Axis:
         """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
         name = table.column_names[axis]
-        values = values_of((long if isinstance(long, pd.DataFrame) else table)[name])
-        marks = [None if is_missing(key) else mark_of(key) for key in values]
+        values = list_values((long if isinstance(long, pd.DataFrame) else table)[name])
+        marks = [None if is_missing(key) else mark_value(key) for key in values]
         codes: dict[Any, int] = {}
         for row, mark in enumerate(marks):
             codes.setdefault(mark, row)
@@ -439,7 +439,8 @@ class _Axis:
     def texts(self) -> list[str]:
         """The keys as texts."""
         return [
-            "NULL" if is_missing(key) else text_of(key).removesuffix(_MIDNIGHT) for key in self.keys
+            "NULL" if is_missing(key) else write_key(key).removesuffix(_MIDNIGHT)
+            for key in self.keys
         ]
 
 
@@ -456,7 +457,7 @@ def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
     try:
         order = sorted(there, key=keys.__getitem__)
     except TypeError:
-        order = sorted(there, key=lambda row: mark_of(keys[row]))
+        order = sorted(there, key=lambda row: mark_value(keys[row]))
     return np.array([*order, *np.flatnonzero(missing)], np.int64)
 
 
@@ -472,7 +473,7 @@ def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) 
     return Cells(cells, by_row[rows.first], by_column[columns.first], grand)
 
 
-def _framed(
+def _frame_numbers(
     wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, integers: bool, labels: list[str]
 ) -> Any:
     """Return numbers as a frame of the caller's type: public keys' counts are integers.
@@ -485,14 +486,14 @@ def _framed(
         axes = [_labels(long[part.name], part.first) for part in (rows, columns)]
         if labels:
             axes = [
-                pd.Index([*values_of(pd.Series(axis)), *labels], name=axis.name, dtype=object)
+                pd.Index([*list_values(pd.Series(axis)), *labels], name=axis.name, dtype=object)
                 for axis in axes
             ]
         return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
     if labels:  # keys are text where totals follow
         keys = pa.array([*rows.texts, *labels], pa.string())
     else:
-        long = guarded(lambda: released_arrow(wide.long))
+        long = run_guarded(lambda: convert_released(wide.long))
         keys = long.column(rows.name).take(pa.array(rows.first))
         if pa.types.is_dictionary(keys.type):
             keys = keys.cast(keys.type.value_type)
@@ -510,7 +511,7 @@ def _framed(
         for part in numbers.T
     ]
     columns_of_cells = columns_of_cells or [pa.nulls(len(keys), kind)][:0]
-    return frame_of(wide.long, pa.table([keys, *columns_of_cells], names=names), ())
+    return build_frame(wide.long, pa.table([keys, *columns_of_cells], names=names), ())
 
 
 def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:

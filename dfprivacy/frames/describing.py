@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.accounting.composition import rho_within
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Epsilon, Rho, read_delta, read_loss
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
 from dfprivacy.engine.columns import (
@@ -30,14 +30,14 @@ from dfprivacy.engine.columns import (
     NUMBER,
     TEXT,
     Declared,
-    declared,
-    declared_by_engine,
+    find_declared_columns,
+    find_engine_columns,
     require_columns,
 )
-from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import DataFiles, declare_file, list_data_files
-from dfprivacy.engine.returning import values_of
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.returning import list_values
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     InvalidQuestionError,
@@ -45,22 +45,22 @@ from dfprivacy.errors import (
     MissingDeltaError,
     UnsupportedFrameError,
 )
-from dfprivacy.frames.arithmetic import divided
-from dfprivacy.frames.estimates import estimates_of
+from dfprivacy.frames.arithmetic import divide_ranges
+from dfprivacy.frames.estimates import name_estimates
 from dfprivacy.frames.explanation import Explanation
-from dfprivacy.frames.forecasting import draw_of, explain_plan, explained, in_one
+from dfprivacy.frames.forecasting import describe_draw, explain_plan, explain_titled_plan, in_one
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import By, EstimatesPlan, plan_question, plan_statistics
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
-from dfprivacy.frames.tables import released_arrow
-from dfprivacy.frames.viz.text import legible, shortened
+from dfprivacy.frames.tables import convert_released
+from dfprivacy.frames.viz.text import legible, shorten
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.grid import plain_type
 from dfprivacy.release.answers import TOO_FEW, Answers, Measured, join_notes
 from dfprivacy.release.pipeline import Release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
-from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, label_of
+from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, find_label
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.split import shares, split
@@ -122,7 +122,9 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
         raise InvalidQuestionError(
             "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
         )
-    columns = _described(frame, question.columns, question.exclude, question.numbers, terms)
+    columns = _list_described_columns(
+        frame, question.columns, question.exclude, question.numbers, terms
+    )
     top = whole_number(
         question.top,
         1,
@@ -152,7 +154,7 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
     return description.plan
 
 
-def _described(
+def _list_described_columns(
     frame: object,
     columns: Sequence[Hashable] | None,
     exclude: Sequence[Hashable],
@@ -165,11 +167,11 @@ def _described(
             raise InvalidQuestionError(
                 f"{name} are a list of columns", hint=f"pass {name}=[{labels_given!r}]"
             )
-    kinds = _declared(frame, {label_of(label) for label in numbers}, terms)
+    kinds = _list_typed_columns(frame, {find_label(label) for label in numbers}, terms)
     unit = [] if terms.unit is None else [terms.unit.column]
     chosen = [label for label in kinds if label not in unit] if columns is None else columns
-    labels = [label_of(label) for label in chosen]
-    out = [label_of(label) for label in exclude]
+    labels = [find_label(label) for label in chosen]
+    out = [find_label(label) for label in exclude]
     require_columns([*labels, *out], [*kinds])
     described = {label: kinds[label] for label in labels if label not in out}
     if not described:
@@ -179,20 +181,22 @@ def _described(
     return described
 
 
-def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Hashable, str]:
+def _list_typed_columns(
+    frame: object, numbers: set[Hashable], terms: Terms
+) -> Mapping[Hashable, str]:
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
-    kinds = declared(frame)
+    kinds = find_declared_columns(frame)
     frame = frame.rows if isinstance(frame, Filtered) else frame
     if kinds is None and isinstance(frame, Path | TextFile | DataFiles):
         files = list_data_files(frame)
-        with embedded() as connection:
-            kinds = guarded(lambda: declared(declare_file(connection, files)))
+        with open_embedded() as connection:
+            kinds = run_guarded(lambda: find_declared_columns(declare_file(connection, files)))
         if kinds is not None and isinstance(files, DataFiles) and files.is_text:
             require_columns(list(numbers), list(kinds))
             numeric = {*numbers, *terms.bounds}
             return {label: NUMBER if label in numeric else TEXT for label in kinds}
     if kinds is None:
-        kinds = guarded(lambda: declared_by_engine(frame))
+        kinds = run_guarded(lambda: find_engine_columns(frame))
     if kinds is None:
         raise UnsupportedFrameError(
             f"an object of type {type(frame).__name__} declares no columns to describe",
@@ -223,7 +227,7 @@ class Description:
         questions: dict[str, Statistic] = {ROWS: Count()}
         for index, (column, kind) in enumerate(self.columns.items()):
             for role, question in self._list_questions(column, kind).items():
-                questions[f"{index}_{role}"] = question.completed(self.terms.bounds)
+                questions[f"{index}_{role}"] = question.complete(self.terms.bounds)
         return questions
 
     def _list_questions(self, column: Hashable, kind: str) -> dict[str, Statistic]:
@@ -257,7 +261,7 @@ class Description:
     def named(self) -> tuple[Epsilon | Rho, Fraction]:
         """The loss that the terms name, and delta; 0 for none."""
         terms = self.terms
-        return loss_of(terms.epsilon, terms.rho), delta_of(terms.delta) or Fraction(0)
+        return read_loss(terms.epsilon, terms.rho), read_delta(terms.delta) or Fraction(0)
 
     @cached_property
     def allowed(self) -> Rho | None:
@@ -290,7 +294,7 @@ class Description:
         if self.secret:
             delta /= self.secret * (1 if self.allowed is None else 2)
         numbers, values = (
-            replace(self.terms.updated(**{loss.measure: loss.value * part}), delta=delta or None)
+            replace(self.terms.update(**{loss.measure: loss.value * part}), delta=delta or None)
             for part in (weight / total_weight, 1 / total_weight)
         )
         whole_frame = plan_statistics(self.questions, numbers, form="describe")
@@ -338,7 +342,7 @@ class DescribedSource(FrameSource):
     def measure(self, plan: DescriptionPlan) -> list[Found]:
         """Return the exact statistics of each plan."""
         frame = self.frame
-        source = guarded(lambda: rereadable(frame)) if len(plan.plans) > 1 else frame
+        source = run_guarded(lambda: rereadable(frame)) if len(plan.plans) > 1 else frame
         return [measure_plan(source, part) for part in plan.plans]
 
     def answer(self, plan: DescriptionPlan, exact: list[Found]) -> Release:
@@ -350,9 +354,9 @@ class DescribedSource(FrameSource):
             table = part.tabulate(run_mechanisms(part, measured))
             values = table["value"]
             if isinstance(self.frame, pd.DataFrame):  # its objects stand behind codes
-                values = released_arrow(opened.wrap(table))["value"]
+                values = convert_released(opened.wrap(table))["value"]
             rest = (table[name].to_pylist() for name in ("count", "low", "high"))
-            shown = map(legible, values_of(values))
+            shown = map(legible, list_values(values))
             values_by_column[column] = list(zip(shown, *rest, strict=True))
         return Release(_table(plan, answers, values_by_column), plan.info)
 
@@ -374,7 +378,7 @@ def _table(
     description, numbers = plan.description, plan.plans[0]
     released = Release(numbers.tabulate(answers), plan.info, answers)
     estimates: dict[str, dict[str, Any]] = {}
-    for name, estimate in estimates_of(released, numbers).items():
+    for name, estimate in name_estimates(released, numbers).items():
         owner, _, role = name.partition("_")
         estimates.setdefault(owner, {})[role] = estimate
     schema, rows = _schema(description), []
@@ -392,7 +396,9 @@ def _table(
             elif kind not in MOMENTS:
                 number = round(float(number), 0) if kind == INTEGER else float(number)
             row[_level(q, kind)] = number
-        row |= _named(values.get(column, []), about.get("mean") if kind == BOOLEAN else None)
+        row |= _summarize_values(
+            values.get(column, []), about.get("mean") if kind == BOOLEAN else None
+        )
         note_of_mean = getattr(about.get("mean"), "note", None)
         levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
         unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
@@ -448,7 +454,7 @@ def _ends(name: str, number: Any) -> dict[str, Any]:
 def _missing(count: Any, rows: Any) -> dict[str, Any]:
     """Return the share of rows without a value: two counts with noise of their own."""
     level = rows.info.level
-    there = divided(count.range_at(level), rows.range_at(level), independent=True)
+    there = divide_ranges(count.range_at(level), rows.range_at(level), independent=True)
     ends = (there.value if rows > 0 else math.nan, there.high, there.low)
     return {
         name: end if math.isnan(end) else min(max(1 - end, 0.0), 1.0)
@@ -456,13 +462,13 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     }
 
 
-def _named(values: list[Value], share: Any) -> dict[str, Any]:
+def _summarize_values(values: list[Value], share: Any) -> dict[str, Any]:
     """Return the most frequent values of text, or the share of a boolean that is true."""
     if share is not None:
         return {"values": f"true {share}"}
     if not values:
         return {}
-    texts = [f"{shortened(value)} {count:,}" for value, count, _, _ in values]
+    texts = [f"{shorten(value)} {count:,}" for value, count, _, _ in values]
     first = dict(zip(("top", "top_count", "top_low", "top_high"), values[0], strict=True))
     return {**first, "values": "; ".join(texts)}
 
@@ -480,9 +486,11 @@ def explain_description(
         if name.partition("_")[0] == str(index)
     }
     numbers_plan, *values = (replace(part, account=NoAccount()) for part in plan.plans)
-    pages = [explained(numbers_plan, declared_types, titles, sizes)]
+    pages = [explain_titled_plan(numbers_plan, declared_types, titles, sizes)]
     for column, values_plan in zip(description.texts, values, strict=True):
-        pages.append(explained(values_plan, declared_types, {"count": f"{column} values"}, sizes))
+        pages.append(
+            explain_titled_plan(values_plan, declared_types, {"count": f"{column} values"}, sizes)
+        )
     numbers_plan, *values = description.plans
     keys = [ROWS, *map(str, range(len(description.columns)))]
     costs = dict.fromkeys(keys, Fraction(0))
@@ -494,6 +502,6 @@ def explain_description(
     kind = type(numbers_plan.charge.loss)
     names = ["the number of rows", *map(repr, description.columns)]
     draws = tuple(
-        draw_of(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
+        describe_draw(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
     )
     return in_one(pages, plan, draws)

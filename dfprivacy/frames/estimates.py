@@ -16,9 +16,9 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError, UnknownMethodError, boundary
 from dfprivacy.frames.arithmetic import Expression, Range
 from dfprivacy.frames.viz.numbers import Readable, Reading
-from dfprivacy.frames.viz.text import figure, shortened
+from dfprivacy.frames.viz.text import figure, shorten
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, kind_of, plain_type
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, find_clock_kind, plain_type
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
@@ -287,7 +287,7 @@ def _compute(sign: str, left: Any, right: Any) -> Any:
     notes = dict.fromkeys(estimate.note for estimate in estimates if estimate.note)
     return Estimate(
         value,
-        _name=shortened(f"({f' {sign} '.join(names)})"),
+        _name=shorten(f"({f' {sign} '.join(names)})"),
         _info=estimates[0].info,
         _law=law,
         _note="; ".join(notes) or None,
@@ -366,14 +366,14 @@ def _private_moment(value: Any, facts: Mapping[str, Any]) -> Any:
 
 def _moment(column: pa.ChunkedArray) -> Any:
     """Return the date, time or duration of a column of one row; None where it is missing."""
-    kind = str(kind_of(column.type))
+    kind = str(find_clock_kind(column.type))
     with suppress(Exception):  # Python need not know the zone, or a day so far away in it
         zone = getattr(column.type, "tz", None)
         return column.cast(plain_type(kind, zone), safe=False)[0].as_py()
     return column.cast(plain_type(kind, "UTC"), safe=False)[0].as_py()
 
 
-def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
+def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
     """Return the answers about a whole frame, by name: estimates, or dates and times."""
     answers = list_answers(plan.parts, plan.questions)
     mark = fresh_id(16) if plan.mark is None else plan.mark.hex()
@@ -389,7 +389,7 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
             note = join_notes((note, info.notes.get(question)))
         error = next(columns)[0].as_py() if has_interval else None
         facts: dict[str, Any] = {"_name": name, "_info": info, "_note": note}
-        if kind_of(value.type):
+        if find_clock_kind(value.type):
             moment, ends = _moment(value), [end and _moment(end) for end in (low, high)]
             facts["_ends"] = tuple(ends)
             estimates[name] = None if moment is None else _private_moment(moment, facts)

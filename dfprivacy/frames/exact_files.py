@@ -36,7 +36,7 @@ from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import plain
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.part import Bins, Part
-from dfprivacy.statistics.quantile import WHOLE, Kind, end_of
+from dfprivacy.statistics.quantile import WHOLE, Kind, read_end
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
@@ -142,7 +142,7 @@ def _question(name: str, question: Statistic) -> JSON:
             hint=f"ask it of all rows at once: dfp.frame(path).{question.kind}(...)",
         )
     if question.finds_bounds and len(question.columns) > 1:  # in a second pass over the rows
-        question.required_bounds()
+        question.require_bounds()
     arguments = {
         argument.name: getattr(question, argument.name) for argument in question.arguments()
     }
@@ -180,7 +180,7 @@ def _read_question(written: JSON) -> tuple[str, Statistic]:
         if isinstance(item, dict):  # dates, times or durations, as `_plain` has written them
             texts = item["moments"]
             entries = texts if isinstance(texts, list) else [texts]
-            moments = tuple(e * _TICK if isinstance(e, int) else end_of(e) for e in entries)
+            moments = tuple(e * _TICK if isinstance(e, int) else read_end(e) for e in entries)
             arguments[name] = moments if isinstance(texts, list) else moments[0]
     return written["name"], STATISTICS[written["ask"]](**arguments)
 
@@ -297,7 +297,7 @@ class StatisticsFile:
         digest = b""
         read_tables: list[pa.Table] = []
         first = 0
-        with _opened(self.path) as (file, header):
+        with _open_once(self.path) as (file, header):
             if header != self.header:
                 raise _unusable(self.path, _damage_error("it was replaced while it was read"))
             with suppress(*_UNREADABLE):
@@ -314,12 +314,12 @@ class StatisticsFile:
 
 def open_file(path: Path) -> StatisticsFile:
     """Return a file of statistics, if its header is what this version would have written."""
-    with _opened(path) as (_, header):
+    with _open_once(path) as (_, header):
         return StatisticsFile(path, header)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Header]]:
+def _open_once(path: Path) -> Iterator[tuple[Any, Header]]:
     """Open a file, once: its header and its tables are those of one file."""
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
@@ -360,7 +360,7 @@ def _header(file: Any) -> Header:
         raise _damage_error("its metadata was changed")
     header = None
     with suppress(DPError, AttributeError, RecursionError, *_UNREADABLE):
-        header = _parsed(json.loads(text), {field_.name: field_.type for field_ in schema})
+        header = _parse_header(json.loads(text), {field_.name: field_.type for field_ in schema})
     if header is None:
         raise _damage_error("its metadata does not fit together")
     expected = sum(header.rows), sum(map(_row_groups, header.rows))
@@ -373,7 +373,7 @@ def _row_groups(rows: int) -> int:
     return -(-rows // ROWS)
 
 
-def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
+def _parse_header(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
     """Return a header; None where this version would not have written it so."""
     unit, by, rows = written["unit"], tuple(written["by"]), tuple(written["rows"])
     header = Header(

@@ -18,7 +18,7 @@ from pyarrow import types
 
 from dfprivacy.engine.keys import order_groups
 from dfprivacy.engine.pandas import has_utf8
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedDtypeError
 from dfprivacy.measurement.bin_table import BinTable, merge_tables
 from dfprivacy.measurement.binning import Integers
@@ -38,7 +38,7 @@ def list_sources(parts: Sequence[Part]) -> tuple[Source, ...]:
 def with_kinds(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
     """Return parts for the types of their columns: `kinds` of those with bins."""
     pairs = zip((part for part in parts if not part.sources), kinds, strict=True)
-    binned = iter([part.told_kind(kind) for part, kind in pairs])
+    binned = iter([part.with_kind(kind) for part, kind in pairs])
     return [part if part.sources else next(binned) for part in parts]
 
 
@@ -74,7 +74,7 @@ class ExactTables:
         """How many groups there are; a whole frame is one."""
         return self.keys.num_rows if self.keys.num_columns else 1
 
-    def measured(self, parts: Sequence[Part]) -> list[Measured]:
+    def read_measurements(self, parts: Sequence[Part]) -> list[Measured]:
         """Return the measurements of the parts of a release, from these tables."""
         measured: list[Measured] = []
         bins = iter(self.bins)
@@ -84,13 +84,13 @@ class ExactTables:
                 keys = zip(self.keys.column_names, self.keys.columns, strict=True)
                 table = pa.table({**dict(keys), **self.sums})
                 sums = Statistics(table, self.keys.num_columns, list_sources(parts))
-                measured.append(MeasuredSums(part, sums.checked()))
+                measured.append(MeasuredSums(part, sums.check_rows()))
             else:  # all other parts have tables
-                measured.append(part.measured(next(bins)))
+                measured.append(part.read_measurement(next(bins)))
         return measured
 
 
-def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
+def add_tables(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
     """Add up tables of disjoint data, group by group: bit for bit those of one pass over all.
 
     Numbers that are whole in some tables alone are numbers in all.
@@ -98,7 +98,7 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
     Groups of `public` keys, the same in all tables, stay in the order of the first one.
 
     Rows of one group are below 2**33 in each table, so that their sum can't wrap; sums of grid
-    integers can't either unless that of the rows reaches the limit, which `measured` looks at.
+    integers can't either unless that of the rows reaches the limit: see `read_measurements`.
     """
     first, sizes = tables[0], [exact.groups for exact in tables]
     keys = pa.concat_tables([exact.keys for exact in tables])
@@ -189,7 +189,7 @@ def common_form(kind: pa.DataType) -> pa.DataType | None:
     return next((form(kind) for rule, form in _RULES if rule(kind)), None)
 
 
-def declared_keys(keys: pa.Table, labels: Sequence[Hashable]) -> pa.Table:
+def declare_keys(keys: pa.Table, labels: Sequence[Hashable]) -> pa.Table:
     """Return group keys in types that a file keeps: those declared, text for categories."""
     plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in keys.schema.types]
     kinds = [_kind_of_key(kind, label) for kind, label in zip(plain, labels, strict=True)]
@@ -222,4 +222,4 @@ def meet(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 def in_types(keys: pa.Table, kinds: Sequence[pa.DataType]) -> pa.Table:
     """Return keys in other types; no key stands in the way of that."""
     schema = pa.schema(list(zip(keys.column_names, kinds, strict=True)))
-    return guarded(lambda: keys.cast(schema))
+    return run_guarded(lambda: keys.cast(schema))

@@ -24,7 +24,7 @@ from dfprivacy.errors import (
     InvalidUnitError,
     boundary,
 )
-from dfprivacy.frames.viz.text import rendered
+from dfprivacy.frames.viz.text import render
 from dfprivacy.measurement.exact import decimal_number, describe, whole_number
 from dfprivacy.release.terms import Default, Terms
 from dfprivacy.statistics.forecast import SIZES, Forecast, Reach
@@ -189,7 +189,7 @@ class Explanation:
         answers = [
             (answer, _facts(answer, self.level), list(_widths(answer))) for answer in self.answers
         ]
-        return rendered("explanation.html", head=self.head(), answers=answers)
+        return render("explanation.html", head=self.head(), answers=answers)
 
 
 def _wrap_titled(title: str, text: str) -> list[str]:
@@ -279,7 +279,7 @@ def no_loss_beside(epsilon: object, rho: object = None) -> None:
         )
 
 
-def target_of(within: object, size: object = SIZE) -> Target:
+def read_target(within: object, size: object = SIZE) -> Target:
     """Return the target that a caller named."""
     rows = whole_number(
         size,
@@ -311,7 +311,7 @@ def _read_target(target: object) -> Within:
     return Within(amount / 100 if relative else amount, relative)
 
 
-def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, list[str]]:
+def solve_target(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, list[str]]:
     """Return terms with the least loss that reaches a target, and the answers that have one.
 
     The loss is epsilon, or rho where the terms name rho.
@@ -328,11 +328,11 @@ def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, 
                 hint="name a narrower half-width; beside bounds= it is in units of the column",
             )
 
-    def reached(step: int) -> bool:
+    def reach_target(step: int) -> bool:
         page = explain(_with_loss(terms, step), sizes)
         return all(_reaches(page[name], target) for name in names)
 
-    step = bisect_left(range(top), True, key=reached)  # noqa: FBT003 what is looked for
+    step = bisect_left(range(top), True, key=reach_target)  # noqa: FBT003 what is looked for
     return _with_loss(terms, step), names
 
 
@@ -406,11 +406,11 @@ def _is_narrow_enough(answer: Forecast, target: Target) -> bool:
     return half is not None and half <= float(within.amount * Fraction(percent_base))
 
 
-def reached(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
+def reach_target(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
     """Return the explanation of a release, at the loss and size of its target if it has one."""
     if target is None:
         return explain(terms, SIZES)
-    solved_terms, names = solved(target, terms, explain)
+    solved_terms, names = solve_target(target, terms, explain)
     nearest = min(SIZES, key=lambda size: max(size / target.size, target.size / size))
     explanation = explain(
         solved_terms, tuple(target.size if size == nearest else size for size in SIZES)

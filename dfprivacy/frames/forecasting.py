@@ -21,7 +21,7 @@ from dfprivacy.frames.vector_release import (
     DENSE,
     GROUP_COUNT_SHARE,
     VectorPlan,
-    grid_of,
+    find_grid,
 )
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.release.plan import (
@@ -41,17 +41,17 @@ from dfprivacy.statistics.forecast import (
     name_condition,
     reaching,
 )
-from dfprivacy.statistics.linear import shown_from
+from dfprivacy.statistics.linear import list_shown_sizes
 from dfprivacy.statistics.mean_vector import MeanVector
 
 
 @singledispatch
 def explain_plan(plan: Plan, declared: Declared | None, sizes: tuple[int, ...]) -> Explanation:
     """Return the explanation of a plan: its cost, its draws and its errors."""
-    page = explained(plan, declared, sizes=sizes)
+    page = explain_titled_plan(plan, declared, sizes=sizes)
     if page.shown is None or not plan.remark:
         return page
-    return replace(page, answers=tuple(answer.noted(plan.remark) for answer in page.answers))
+    return replace(page, answers=tuple(answer.add_remarks(plan.remark) for answer in page.answers))
 
 
 def read_columns(plan: Plan) -> list[Hashable]:
@@ -64,14 +64,14 @@ def read_columns(plan: Plan) -> list[Hashable]:
     return [*plan.by, *columns, *([] if plan.unit is None else [plan.unit.column])]
 
 
-def explained(
+def explain_titled_plan(
     request: Plan,
     declared: Declared | None = None,
     titles: Mapping[str, str] | None = None,
     sizes: tuple[int, ...] = SIZES,
 ) -> Explanation:
     """Return the explanation of a plan, with titles of its answers. No data, no charge."""
-    draws = draws_of(request)
+    draws = list_draws(request)
     circumstances = Circumstances(request.level, request.unit, declared or {}, sizes)
     forecasts_by_name: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
@@ -123,23 +123,23 @@ def _page(
     return Explanation(
         asks=charge.question,
         protects=protects,
-        **_named(charge.loss),
+        **_name_loss(charge.loss),
         delta=float(charge.delta),
         draws=tuple(draws),
         level=request.level,
         answers=tuple(answers),
         shown=shown,
         account=budgets,
-        remembered=account.remembered(request.mark) is not None,
+        remembered=account.recall(request.mark) is not None,
     )
 
 
-def draw_of(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
+def describe_draw(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
     """Return a draw of this loss."""
-    return Draw(**_named(loss), questions=questions)
+    return Draw(**_name_loss(loss), questions=questions)
 
 
-def _named(loss: Epsilon | Rho) -> dict[str, Any]:
+def _name_loss(loss: Epsilon | Rho) -> dict[str, Any]:
     return {"epsilon": None, loss.measure: float(loss.value)}
 
 
@@ -185,26 +185,26 @@ def _sizes_shown(request: Plan) -> Reach | None:
         return None
     index = index_of_counting_part(request.parts)
     part, loss = request.parts[index], request.row_losses[index]
-    reach = shown_from(part.count_noise(loss), request.rule)
-    threshold = shown_from(part.least_count_noise(loss), request.rule)
+    reach = list_shown_sizes(part.count_noise(loss), request.rule)
+    threshold = list_shown_sizes(part.least_count_noise(loss), request.rule)
     reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
     open_limits = list_open_limits(request, part)
     return replace(reach, condition=name_condition(open_limits)) if open_limits else reach
 
 
-def draws_of(request: Plan) -> tuple[Draw, ...]:
+def list_draws(request: Plan) -> tuple[Draw, ...]:
     """Return each noisy vector or selection with its loss; together they cost the charge."""
     texts = {name: question.text for name, question in request.questions.items()}
     total = sum((loss.value for loss in request.losses), start=Fraction(0))
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
         rest = add_losses(request.losses)
-        draws = [draw_of(loss, (what,)) for loss, what in finding_draws(request)]
+        draws = [describe_draw(loss, (what,)) for loss, what in finding_draws(request)]
     for part, loss in zip(request.parts, request.losses, strict=True):
         share = rest.value * loss.value / total
         for names, of_part in part.draws():
             cost = type(rest)(share * of_part)
-            draws.append(draw_of(cost, tuple(texts.get(name, name) for name in names)))
+            draws.append(describe_draw(cost, tuple(texts.get(name, name) for name in names)))
     return tuple(draws)
 
 
@@ -213,7 +213,7 @@ REPLACED = "one row, replaced by another: the number of rows is public"
 
 def explain_survey(survey: Plan, forecast: Forecast) -> Explanation:
     """Return the explanation of a protocol over a column."""
-    draws = [draw_of(survey.charge.loss, (survey.charge.question,))]
+    draws = [describe_draw(survey.charge.loss, (survey.charge.question,))]
     return _page(survey, [forecast], draws, protects=REPLACED)
 
 
@@ -228,9 +228,9 @@ def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ..
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1) if by else None
-    draws = [draw_of(left, (question.text,))]
+    draws = [describe_draw(left, (question.text,))]
     if noise is not None:
-        draws.insert(0, draw_of(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
+        draws.insert(0, describe_draw(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
     forecast = vector_forecast(question, left, level, counted=noise, sizes=sizes)
     forecast = forecast.with_sizes(sizes, (1.0,) * len(sizes))
     who = "one row, replaced by another" if question.neighbors == "replace" else protects(None)
@@ -258,10 +258,10 @@ def vector_forecast(
         len(question.labels) if question.is_wide else question.dimension or question.universe
     )
     if question.chosen_method not in DENSE or question.binary:
-        return forecast.noted(_UNTOLD)
+        return forecast.add_remarks(_UNTOLD)
     relation, cost, noise = RELATIONS[question.neighbors], Fraction(0), counted
     estimator = DENSE[question.chosen_method](
-        grid_of(question, dimension or 1), loss.value, relation
+        find_grid(question, dimension or 1), loss.value, relation
     )
     if noise is None and relation.secret_rows:
         cost = loss.value * estimator.count_share
@@ -275,7 +275,7 @@ def vector_forecast(
         scale_unit="lengths at which vectors are clipped, on each sum",
     )
     if dimension is None:
-        return forecast.noted("name dimension= to learn the error of the whole vector")
+        return forecast.add_remarks("name dimension= to learn the error of the whole vector")
     # A bound on the norm of the error: half of `outside` for the sum, half for the count. With n
     # rows, a count that is c off and a sum that is z off, the mean is at most (z + c)/(n - c) off,
     # in lengths of clipping; it is never more than two of them off.

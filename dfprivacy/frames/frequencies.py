@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.engine.objects import is_missing
-from dfprivacy.engine.returning import values_of
+from dfprivacy.engine.returning import list_values
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.planning import By, plan_question, plan_statistics
 from dfprivacy.measurement.exact import whole_number
@@ -195,7 +195,7 @@ class FrequencyPlan(Plan):
             table.num_rows, np.int64
         )  # the number of each row's group: they are sorted
         if groups > 1:
-            keys = zip(*map(values_of, table.columns[: groups - 1]), strict=True)
+            keys = zip(*map(list_values, table.columns[: groups - 1]), strict=True)
             outer[1:] = np.cumsum([a != b for a, b in itertools.pairwise(keys)])
         order = np.lexsort((-counts, last, outer))
         table = table.take(pa.array(order))

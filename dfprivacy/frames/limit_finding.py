@@ -18,16 +18,16 @@ from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.accounting.spending import PrepaidAccount
 from dfprivacy.engine.adopt import Columns, rereadable
 from dfprivacy.engine.passes import UnitTable, read_unit_table
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.frames.measuring import measure_plan, read, sums_from_table
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
+from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import join_notes
-from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.pipeline import charge_plan, check_charge
 from dfprivacy.release.plan import Lost, Plan
 from dfprivacy.release.terms import LARGEST_LIMIT
 from dfprivacy.statistics import Mean, Sum
@@ -287,12 +287,12 @@ def value_source(part: Any, kind: str) -> Source:
         source: Source = part.sources[0]
         return replace(source, totals=False, rows=0)
     mean = next(q for q in part.questions.values() if isinstance(q, Mean) and q.bounds is not None)
-    term = OnGrid(mean.column, grid_from_lower(mean.required_bounds()))
+    term = OnGrid(mean.column, grid_from_lower(mean.require_bounds()))
     return Source(term.columns, (term,))
 
 
 def _sums(table: UnitTable, source: Source, position: int = 0) -> Integers:
-    column = table.rows.columns.column(table.names_of(source)[position])
+    column = table.rows.columns.column(table.list_names(source)[position])
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(), dtype=np.int64)
 
@@ -353,7 +353,7 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
     chance = _SUSPICION / len(_WINDOWS) / len(counts)
     heights = {
         size: exact_height(size * len(exact), chance, laplace=is_laplace(noise))
-        * (spread_of(noise) / step)
+        * (find_scale(noise) / step)
         for size in _WINDOWS
     }
     means = coordinates[1] if len(exact) > 1 else None
@@ -416,7 +416,7 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
     return units, hidden
 
 
-def _expected(sizes: NoisySizes) -> Floats:
+def _estimate_units(sizes: NoisySizes) -> Floats:
     """Return expected units in each bin, without the last half of a unit."""
     cumulated = sizes.hidden.cumsum()
     return sizes.units + np.where(cumulated <= cumulated[-1] - 0.5, sizes.hidden, 0.0)
@@ -441,7 +441,7 @@ class Groups:
         It is the mean of two cases: sizes tell nothing about groups, or larger units are in more.
         Units that noise may hide are in as many groups as others.
         """
-        entries = np.zeros(0) if self.by_groups is None else _expected(self.by_groups)
+        entries = np.zeros(0) if self.by_groups is None else _estimate_units(self.by_groups)
         if self.by_groups is None or not entries.any() or not sizes.units.any():
             return np.ones(len(SIZES)), np.ones(len(SIZES))
         entries = entries / entries.sum()
@@ -478,7 +478,7 @@ class Groups:
         return self.number.chances @ hidden ** (1 + power), self.number.chances @ square
 
 
-def errors_of(
+def estimate_errors(
     part: Any, sizes: NoisySizes, loss: Epsilon | Rho, limits: Integers, groups: Groups
 ) -> tuple[Floats, list[Lost]]:
     """Return the squared errors of a mechanism for each limit of rows, and what each loses.
@@ -489,7 +489,7 @@ def errors_of(
     selects = 1.0 if isinstance(part, LinearPart | HistogramPart) else _SELECTION / math.sqrt(2)
     noise = selects * math.sqrt(count.variance) * limits
     half = selects * float(count.quantile(0.05)) * limits
-    expected = _expected(sizes)
+    expected = _estimate_units(sizes)
     filled, counting = groups.count_of_unit(sizes)
     capped = np.minimum(SIZES, limits[:, None])
     total = max(float((SIZES * filled) @ expected), 1.0)
@@ -538,7 +538,12 @@ def errors_of(
         rooms *= _bounds(part).width * (not is_grouped or groups.delta is None)
     columns = zip(limits, counted, silent, *rooms, strict=True)
     return errors, [
-        Lost(share.text, float(below), float(above), None if is_silent else weighted(limit, share))
+        Lost(
+            share.text,
+            float(below),
+            float(above),
+            None if is_silent else note_weighted(limit, share),
+        )
         for limit, share, is_silent, below, above in columns
     ]
 
@@ -637,7 +642,7 @@ def _bias_of_mean(
     Both are in widths of the bounds, or ranks. `change` is the change of the weight of a unit of
     each size, and `hidden` the share of the rows that noise may hide.
     """
-    expected = _expected(sizes)
+    expected = _estimate_units(sizes)
     moved = np.abs(change) @ expected / 2
     if sizes.means is None or not size_kind(part).startswith("mean"):
         return (_SHIFT * moved) ** 2, moved
@@ -676,7 +681,7 @@ def _find_trend(sizes: NoisySizes) -> tuple[bool, float]:
     return has_trend, distance
 
 
-def weighted(limit: int, share: CountedShare) -> str:
+def note_weighted(limit: int, share: CountedShare) -> str:
     """Return a note about rows that are weighted down."""
     down = f"each unit weighted down to max_rows={limit} rows"
     return f"over rows, {down}: {share.text} of all rows count"
@@ -704,7 +709,7 @@ def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) 
 
 
 def _bounds(part: LinearPart) -> Bounds:
-    bounds = [bounds_of(getattr(q, "bounds", None)) for q in part.questions.values()]
+    bounds = [read_bounds(getattr(q, "bounds", None)) for q in part.questions.values()]
     return next((pair for pair in bounds if pair is not None), Bounds(0, 1))
 
 
@@ -751,7 +756,7 @@ def _entries_within(
     """Return the share of the entries of units within a limit of groups, and a note on others."""
     if by_groups is None or limit is None or limit >= (public_groups or math.inf):
         return CountedShare(1.0, 1.0, 1.0), None
-    expected, sizes = _expected(by_groups), np.minimum(SIZES, public_groups or math.inf)
+    expected, sizes = _estimate_units(by_groups), np.minimum(SIZES, public_groups or math.inf)
     share = float(np.minimum(sizes, limit) @ expected) / max(float(sizes @ expected), _TINY)
     low, high = (float(end[0]) for end in find_share_ends(by_groups, np.asarray([limit])))
     note = suspects_note(by_groups, limit, "groups")
@@ -775,7 +780,7 @@ def choose_limits(
     every = of_unit = 1.0
     if by_groups is not None:
         by_groups = without_impossible(by_groups, public_groups)
-        expected = _expected(by_groups)
+        expected = _estimate_units(by_groups)
         every = max(float(SIZES @ expected), 1.0)
         of_unit = max(every / max(float(expected.sum()), 1.0), 1.0)
         if named.max_groups is None:
@@ -805,7 +810,7 @@ def choose_limits(
                 lost.append(None if by_groups is None else Lost(share.text, note=note))
                 continue
             kind = size_kind(part)
-            errors, effects = errors_of(part, noisy[kind], loss, limits, facts)
+            errors, effects = estimate_errors(part, noisy[kind], loss, limits, facts)
             index = int(np.argmin(errors))
             logarithm += math.log(max(float(errors[index]), _TINY))
             chosen.append(int(limits[index]))
@@ -826,11 +831,11 @@ def find_limits(frame: object, plan: Plan) -> tuple[object, UnitTable | None, Pl
     The charge of the whole release is paid here, before anything is drawn. Sums of each unit in
     each group are read before that, so that types that are refused cost nothing.
     """
-    if plan.account.remembered(plan.mark) is not None:
+    if plan.account.recall(plan.mark) is not None:
         return frame, None, plan
     check_charge(plan)
     frame, table, sizes = read_units(frame, plan)
-    with charged(plan):
+    with charge_plan(plan):
         limited = draw_limits(plan, sizes)
     account = PrepaidAccount(plan.account, plan.charge.question)
     return frame, table, replace(limited, account=account)
@@ -840,7 +845,7 @@ def read_units(frame: object, plan: Plan) -> tuple[object, UnitTable, Sizes]:
     """Return a frame that can be read again where that is needed, its table, and sizes of units."""
     others = [part for part in plan.parts if not sums_from_table(part)]
     if others:
-        frame = guarded(lambda: rereadable(frame))
+        frame = run_guarded(lambda: rereadable(frame))
         unit = plan.unit and replace(plan.unit, max_groups=None)
         measure_plan(frame, replace(plan, unit=unit, parts=tuple(plan.parts)))
     return frame, *read_sizes(frame, plan)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.loss import Contribution, loss_of
-from dfprivacy.accounting.spending import account_of
+from dfprivacy.accounting.loss import Contribution, read_loss
+from dfprivacy.accounting.spending import name_account
 from dfprivacy.engine.files import open_source
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.frames.limit_finding import draw_limits, read_sizes
 from dfprivacy.measurement.exact import describe
-from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.pipeline import charge_plan, check_charge
 from dfprivacy.release.plan import LimitSearch, Plan
-from dfprivacy.release.terms import EPSILON, Terms, Unit, UnlimitedUnit, label_of
+from dfprivacy.release.terms import EPSILON, Terms, Unit, UnlimitedUnit, find_label
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.split import shares as split_shares
@@ -77,21 +77,21 @@ def suggest_limits(
     >>> dfp.suggest_limits(visits, unit="user", by="shop", epsilon=2)
     Unit(column='user', max_rows=2, max_groups=1)
     """
-    terms = Terms().updated(epsilon=epsilon, rho=rho)  # read once: what is charged is what is spent
-    loss = loss_of(terms.epsilon, terms.rho)
+    terms = Terms().update(epsilon=epsilon, rho=rho)  # read once: what is charged is what is spent
+    loss = read_loss(terms.epsilon, terms.rho)
     if not isinstance(question, Statistic):
         raise InvalidQuestionError(
             f"question= is no question, but {describe(question)}",
             hint='question=dfp.mean("spent", (0, 100))',
         )
     question.check()
-    goal = loss if spending is None else loss_of(**{loss.measure: spending})
+    goal = loss if spending is None else read_loss(**{loss.measure: spending})
     is_single = isinstance(by, str) or not isinstance(by, Sequence)
-    labels = [label_of(by)] if is_single else list(by)  # type: ignore[arg-type]
-    question_text = f"suggest_limits(unit={label_of(unit)!r}, question={question.text})"
+    labels = [find_label(by)] if is_single else list(by)  # type: ignore[arg-type]
+    question_text = f"suggest_limits(unit={find_label(unit)!r}, question={question.text})"
     if labels:
         question_text += f" by {', '.join(map(repr, labels))}"
-    plan = Plan(Charge(loss, question=question_text), account_of(ledger, dataset, note))
+    plan = Plan(Charge(loss, question=question_text), name_account(ledger, dataset, note))
     frame = open_source(frame)
     check_charge(plan)
     one_row = Unit(unit, 1)
@@ -102,7 +102,7 @@ def suggest_limits(
     plan = replace(plan, by=labels, unit=one_row, parts=parts, search=search)
     plan = replace(plan, losses=losses, contributions=contributions)
     _, sizes = read_sizes(frame, plan)
-    with charged(plan):
+    with charge_plan(plan):
         limits = draw_limits(plan, sizes).unit
     assert limits is not None  # noqa: S101 of the unit that was named
     return limits

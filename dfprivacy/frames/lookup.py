@@ -56,7 +56,7 @@ _MISPLACED_ARGUMENTS = {
 """Arguments that belong elsewhere, with a hint where."""
 
 
-def statistics_of(scope: str) -> dict[str, type[Question]]:
+def list_statistics(scope: str) -> dict[str, type[Question]]:
     """Return the statistics of a "frame", a frame by "group" or a "column", by their names."""
     others = {name: kind for name, kind in QUESTIONS.items() if scope in kind.asked_of}
     return {**STATISTICS, **others}
@@ -73,7 +73,7 @@ class Registered(Generic[Answer]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the method of a registered statistic, or suggest the name that was meant."""
-        statistic = statistics_of(self._scope).get(name)
+        statistic = list_statistics(self._scope).get(name)
         if statistic is None:
             kind = type(self)
             if name.startswith("_"):
@@ -103,7 +103,7 @@ class Registered(Generic[Answer]):
 
     def __dir__(self) -> list[str]:
         """List the methods of all statistics and those of the class."""
-        return sorted({*super().__dir__(), *statistics_of(self._scope)})
+        return sorted({*super().__dir__(), *list_statistics(self._scope)})
 
 
 Method = Callable[Concatenate[Any, Hashable, Arguments], Any]
@@ -143,7 +143,7 @@ def several_of_column(method: Method[Arguments]) -> SeveralOfColumn[Arguments]:
 
 def describe_method(method: Any, statistic: type[Question], scope: str) -> None:
     """Give a method the signature, docstring and hints of its statistic."""
-    signature = signature_of(statistic, of_column=scope == "column")
+    signature = build_signature(statistic, of_column=scope == "column")
     if "self" not in inspect.signature(method).parameters:
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
     method.__name__, method.__qualname__ = statistic.kind, f"Private.{statistic.kind}"
@@ -161,7 +161,7 @@ def check_terms(statistic: Question, terms: Mapping[str, Any]) -> None:
         With a hint: where the argument belongs, the spelling that was meant, or all arguments.
     """
     kind = statistic.kind
-    names = [name for name in signature_of(type(statistic)).parameters if name != "self"]
+    names = [name for name in build_signature(type(statistic)).parameters if name != "self"]
     for name in terms:
         if name in names:
             continue
@@ -176,7 +176,7 @@ def check_terms(statistic: Question, terms: Mapping[str, Any]) -> None:
 
 
 @cache
-def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
+def build_signature(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
     """Return the signature of a method: arguments, then terms, then choices and flags."""
     arguments = statistic.arguments()[1:] if of_column else statistic.arguments()
     options = [

@@ -14,7 +14,7 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.histograms import count_bins
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
-from dfprivacy.engine.run import guarded, reading_files
+from dfprivacy.engine.run import reading_files, run_guarded
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.statistics.linear import LinearPart
@@ -52,7 +52,7 @@ def measure(
     if isinstance(frame, pa.RecordBatchReader) and len(parts) == 1 and not has_passes:
         parts = [part.in_one_pass() for part in parts]
     if len(parts) > 1 or has_passes or any(part.reads_again for part in parts):
-        frame = guarded(lambda: rereadable(frame))
+        frame = run_guarded(lambda: rereadable(frame))
     columns = replace(grouped, values=values, categories=tuple(categories))
     adopted, measured = read(frame, columns, lambda opened: _run_passes(parts, opened))
 
@@ -87,7 +87,7 @@ def _measure_from_table(
         statistics = table.sum_within_limits(sources, unit.max_rows, unit.max_groups)
     for part, contribution in zip(plan.parts, plan.contributions, strict=True):
         if statistics is not None and sums_from_table(part):
-            measured.append(part.measured(statistics, adopted))
+            measured.append(part.read_measurement(statistics, adopted))
             continue
         within = replace(grouped, unit=replace(unit, max_rows=contribution.rows))
         adopted, statistics_of_part = measure(frame, [part], within)
@@ -111,9 +111,9 @@ def _run_passes(parts: Sequence[Any], adopted: Adopted) -> list[Measured]:
     measured: list[Measured] = []
     for part in parts:
         if part.query:
-            measured.append(part.measured(next(tables)))
+            measured.append(part.read_measurement(next(tables)))
         elif part.sources:
-            measured.append(part.measured(statistics, adopted))
+            measured.append(part.read_measurement(statistics, adopted))
         else:
             measured.append(part.measure(adopted))
     return measured
@@ -121,7 +121,7 @@ def _run_passes(parts: Sequence[Any], adopted: Adopted) -> list[Measured]:
 
 def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:
     """Adopt a frame, measure it, and give up what the call opened."""
-    adopted = guarded(lambda: adopt(frame, columns))
+    adopted = run_guarded(lambda: adopt(frame, columns))
 
     def measure_opened() -> tuple[Adopted, T]:
         has_others = columns.public is not None and columns.public.others
@@ -130,6 +130,6 @@ def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> t
 
     try:
         with nullcontext() if adopted.path is None else reading_files([adopted.path]):
-            return guarded(measure_opened)
+            return run_guarded(measure_opened)
     finally:
         adopted.close()

@@ -20,13 +20,13 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.files import open_source
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
 from dfprivacy.frames.exact_files import Header, StatisticsFile, check_target, open_file, write_file
 from dfprivacy.frames.exact_tables import (
     ExactTables,
-    added,
-    declared_keys,
+    add_tables,
+    declare_keys,
     in_types,
     keepable,
     meet,
@@ -38,8 +38,8 @@ from dfprivacy.frames.releasing import release_plan
 from dfprivacy.measurement.exact import describe, whole_number
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.release.answers import Measured
-from dfprivacy.release.plan import Plan, limits_of, name_columns
-from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms, Unit, unit_of
+from dfprivacy.release.plan import Plan, limit_unit, name_columns
+from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms, Unit, read_unit
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
@@ -114,14 +114,14 @@ def statistics(
     target = Path(path)
     check_target(target)
     _check([*questions, *named_questions.values()], named_questions, bounds)
-    terms = Terms(unit=unit_of(unit, max_rows, max_groups)).updated(bounds=bounds)
+    terms = Terms(unit=read_unit(unit, max_rows, max_groups)).update(bounds=bounds)
     labels = tuple(by) if isinstance(by, list | tuple) else (by,)
     public = PrivateGroupBy(None, terms, labels, keys)._keys if labels else None  # noqa: SLF001 checked
     asked_questions = questions_by_name(questions, named_questions, terms)
     parts = split(asked_questions, grouped=bool(labels), unit=terms.unit)
     if labels:
         name_columns(parts, asked_questions, [str(label) for label in labels])
-    limited = limits_of(terms.unit, labels, public)[0]
+    limited = limit_unit(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
     header = Header((fresh_id(16),), asked_questions, labels, kind, limited)
     header.json()  # refuses labels that have no name there
@@ -131,10 +131,10 @@ def statistics(
     adopted, measured = measure(storable, [part.in_one_pass() for part in parts], grouped)
     group_keys = measured[0].keys
     if labels and isinstance(storable, pd.DataFrame):  # keys may stand for categories or durations
-        group_keys = guarded(lambda: frame_table(adopted.wrap(group_keys))).replace_schema_metadata(
-            None
-        )
-    declared = declared_keys(group_keys, labels) if labels else pa.table({})
+        group_keys = run_guarded(
+            lambda: frame_table(adopted.wrap(group_keys))
+        ).replace_schema_metadata(None)
+    declared = declare_keys(group_keys, labels) if labels else pa.table({})
     write_file(target, header, ExactTables.of(measured, declared))
     return target
 
@@ -236,10 +236,10 @@ def merge(
     ['city', 'spent', 'low', 'high', 'note', 'count']
     >>> folder.cleanup()
     """
-    files = files_of(paths)
+    files = check_files(paths)
     header = files.header
     parts = _parts_per_unit(header, len(files.ids()), parts_per_unit)
-    terms = Terms(unit=header.unit, files=Files(files.ids(), parts)).updated(
+    terms = Terms(unit=header.unit, files=Files(files.ids(), parts)).update(
         epsilon=epsilon,
         rho=rho,
         delta=delta,
@@ -273,7 +273,7 @@ def merge_files(paths: Paths, path: str | os.PathLike[str]) -> Path:
         When a file can't be read, is there twice, or differs from the others; or when there is a
         file at `path` already, or it can't be written.
     """
-    target, files = Path(path), files_of(paths)
+    target, files = Path(path), check_files(paths)
     check_target(target)
     write_file(target, replace(files.header, ids=files.ids()), files.tables())
     return target
@@ -345,11 +345,11 @@ class Pooled:
         for start in range(0, len(self.files), TOGETHER):
             batch = [file.tables() for file in self.files[start : start + TOGETHER]]
             typed = [replace(exact, keys=in_types(exact.keys, self.kinds)) for exact in batch]
-            total = [added([*total, *typed], public=self.header.keys == "public")]
+            total = [add_tables([*total, *typed], public=self.header.keys == "public")]
         return total[0]
 
 
-def files_of(paths: Paths) -> Pooled:
+def check_files(paths: Paths) -> Pooled:
     """Return the files that are named, once they are known to go together."""
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "columns")
     named: list[Any] = [paths] if single else list(paths)  # type: ignore[arg-type]
@@ -428,4 +428,4 @@ def _(frame: Pooled, plan: Plan, _: None = None) -> tuple[Adopted, list[Measured
     """Add the files up; no pass is run."""
     adopted = adopt(frame, Columns())
     adopted.close()
-    return adopted, frame.tables().measured(plan.parts)
+    return adopted, frame.tables().read_measurements(plan.parts)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Contribution, Epsilon, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, read_loss
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.answers import Answers, Estimated, arrow
 from dfprivacy.release.plan import (
@@ -110,7 +110,7 @@ def plan_statistics(
         searching=unlimited is not None,
     )
     sharing = {name: question for name, question in questions.items() if name not in named_losses}
-    loss = loss_of(terms.epsilon, terms.rho)
+    loss = read_loss(terms.epsilon, terms.rho)
     parts = split_questions(sharing) if sharing or not named_losses else ()
     losses = [loss.share(share) for share in shares(parts)]
     for name, own_loss in named_losses.items():
@@ -165,7 +165,7 @@ def plan_histogram(
     unlimited = terms.unit if needs_limits(terms.unit, by, keys) else None
     if unlimited is not None:
         terms = with_smallest_limits(terms, unlimited, by, keys)
-    loss = loss_of(terms.epsilon, terms.rho)
+    loss = read_loss(terms.epsilon, terms.rho)
     part = HistogramPart.of(question, loss, Contribution())
     plan = plan_release(
         text,
@@ -236,5 +236,5 @@ def questions_by_name(
         raise InvalidQuestionError(
             "two answers would have the same name", hint="name one: agg(first=dfp.mean(...))"
         )
-    completed = (question.completed(terms.bounds) for question in everything)
+    completed = (question.complete(terms.bounds) for question in everything)
     return dict(zip([*names, *named], completed, strict=True))

@@ -13,9 +13,9 @@ import pandas as pd
 import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.engine.columns import BOOLEAN, declared, declared_columns
+from dfprivacy.engine.columns import BOOLEAN, find_declared_columns, require_declared
 from dfprivacy.engine.files import open_source
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     InvalidQuestionError,
@@ -31,17 +31,25 @@ from dfprivacy.frames.explanation import (
     Explanation,
     Target,
     no_loss_beside,
-    reached,
-    target_of,
+    reach_target,
+    read_target,
 )
 from dfprivacy.frames.forecasting import explain_plan, read_columns
-from dfprivacy.frames.lookup import check_terms, describe_method, statistics_of
+from dfprivacy.frames.lookup import check_terms, describe_method, list_statistics
 from dfprivacy.frames.methods import ColumnMethods, FrameMethods, GroupMethods
 from dfprivacy.frames.planning import plan_answers, plan_question, questions_by_name
 from dfprivacy.frames.releasing import release_plan
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.plan import Plan
-from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
+from dfprivacy.release.terms import (
+    EPSILON,
+    INTERVAL,
+    PublicKeys,
+    Terms,
+    Unit,
+    find_label,
+    read_unit,
+)
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
 
@@ -57,7 +65,7 @@ Asked = Question | Mapping[str, Statistic]
 
 
 for _scope, _class in (("group", GroupMethods), ("frame", FrameMethods), ("column", ColumnMethods)):
-    for _name, _statistic in statistics_of(_scope).items():
+    for _name, _statistic in list_statistics(_scope).items():
         if _name in vars(_class):
             describe_method(vars(_class)[_name], _statistic, _scope)
 
@@ -100,13 +108,14 @@ class Queryable(ABC, Generic[Answers]):
         >>> sorted(frame.dp.agg(dfp.mean("x", (0, 1000)), rows=dfp.count(), epsilon=1))
         ['rows', 'x']
         """
-        terms = self._terms.updated(
+        terms = self._terms.update(
             epsilon=epsilon, rho=rho, delta=delta, interval=interval, population=population
         )
         by_name = questions_by_name(questions, named, terms)
         read_kinds = cache(self._read_kinds)
         completed = {
-            name: self._completed(question, read_kinds) for name, question in by_name.items()
+            name: self._complete_question(question, read_kinds)
+            for name, question in by_name.items()
         }
         answers: Answers = self._run(completed, terms)
         return answers
@@ -114,26 +123,30 @@ class Queryable(ABC, Generic[Answers]):
     def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
         """Answer one question with the keyword arguments of its method."""
         check_terms(statistic, terms)
-        completed = self._completed(statistic, self._read_kinds)
-        return self._run(completed, self._terms.updated(**terms))
+        completed = self._complete_question(statistic, self._read_kinds)
+        return self._run(completed, self._terms.update(**terms))
 
     def _read_kinds(self) -> Mapping[Hashable, str]:
         """Return the declared kind of each column, as far as the frame declares them."""
-        return guarded(lambda: declared(self._frame)) or {}
+        return run_guarded(lambda: find_declared_columns(self._frame)) or {}
 
-    def _completed(self, question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]) -> Any:
+    def _complete_question(
+        self, question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]
+    ) -> Any:
         """Return a question with the bounds that the terms know, and 0 and 1 for booleans.
 
         Declared types are looked at where bounds are missing; no boolean is clipped.
         """
-        completed = question.completed(self._terms.bounds)
+        completed = question.complete(self._terms.bounds)
         if isinstance(completed, crosstabs.Crosstab):
-            return replace(completed, values=self._completed(completed.question, read_kinds))
+            return replace(
+                completed, values=self._complete_question(completed.question, read_kinds)
+            )
         if not getattr(completed, "finds_bounds", False):
             return completed
         kinds = read_kinds()
         truths = {label: (0, 1) for label in completed.columns if kinds.get(label) == BOOLEAN}
-        typed = completed.completed(truths)
+        typed = completed.complete(truths)
         if typed.finds_bounds:
             return completed
         has_numbers = len(truths) < len(completed.columns)
@@ -259,7 +272,7 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         >>> flights.dp.explain.within("5%", size=200).histogram("delay", [0, 15, 60]).epsilon
         0.285
         """
-        target = target_of(half_width, size)
+        target = read_target(half_width, size)
         return Explaining(self._frame, self._terms, self._by, self._keys, target)
 
     def __repr__(self) -> str:
@@ -267,12 +280,12 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         return f"Explaining(questions{by}; no data is read, nothing is spent)"
 
     def _run(self, questions: Asked, terms: Terms) -> Explanation:
-        declared = declared_columns(self._frame, read_columns(self._plan(questions, terms)))
+        declared = require_declared(self._frame, read_columns(self._plan(questions, terms)))
 
         def explain(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
             return explain_plan(self._plan(questions, terms), declared, sizes)
 
-        return reached(self._target, terms, explain)
+        return reach_target(self._target, terms, explain)
 
 
 class _Columns(Generic[Answer]):
@@ -289,7 +302,7 @@ class _Columns(Generic[Answer]):
                 "a frame is asked about one column at a time",
                 hint='ask .agg(dfp.mean("x"), dfp.mean("y")), which shares one epsilon',
             )
-        return PrivateColumn(self, label_of(column))
+        return PrivateColumn(self, find_label(column))
 
     @boundary
     def __iter__(self) -> NoReturn:
@@ -301,7 +314,7 @@ class _Columns(Generic[Answer]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say how a column is asked about."""
-        if name not in statistics_of(self._scope) and name[:1] != "_" and self._has(name):
+        if name not in list_statistics(self._scope) and name[:1] != "_" and self._has(name):
             raise UnknownMethodError(
                 f"{name!r} is a column, not a question",
                 hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
@@ -406,7 +419,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         _require_mapping("keys", keys)
         limited = max_rows is not None or max_groups is not None
         named = self._terms.unit if unit is None and limited else unit  # with new limits
-        terms = self._terms.updated(
+        terms = self._terms.update(
             epsilon=epsilon,
             rho=rho,
             delta=delta,
@@ -420,7 +433,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
             note=note,
             period=period,
             analyst=analyst,
-            unit=unit_of(named, max_rows, max_groups),
+            unit=read_unit(named, max_rows, max_groups),
         )
         _ = terms.account
         return Private(self._frame, terms)
@@ -473,7 +486,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         answers = release_plan(self._plan(questions, terms), self._frame)
         if not isinstance(questions, Statistic):
             return answers
-        answer = questions.gathered(list(answers.values()))
+        answer = questions.gather(list(answers.values()))
         return EstimateList(answer) if isinstance(answer, list) else answer
 
 
@@ -487,7 +500,7 @@ class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Queryable[Frame]):
     """
 
     def __init__(self, frame: Frame, terms: Terms, by: tuple[Hashable, ...], keys: object) -> None:
-        if not by or len({label_of(label) for label in by}) < len(by):
+        if not by or len({find_label(label) for label in by}) < len(by):
             raise InvalidQuestionError(
                 "group_by needs one or several different columns",
                 hint='name them, e.g. group_by("carrier", "month")',

@@ -15,14 +15,14 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.objects import is_missing, mark_of
-from dfprivacy.engine.returning import frame_of, values_of
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.objects import is_missing, mark_value
+from dfprivacy.engine.returning import build_frame, list_values
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
-from dfprivacy.frames.arithmetic import Range, change, difference, divided, parts_of_total
+from dfprivacy.frames.arithmetic import Range, change, difference, divide_ranges, parts_of_total
 from dfprivacy.frames.crosstabs import check_shape, wide_frame
-from dfprivacy.frames.tables import Origin, find_origin, floats_in, released_arrow, with_origin
-from dfprivacy.frames.viz.pictures import is_histogram, layout_of
+from dfprivacy.frames.tables import Origin, convert_released, find_origin, floats_in, with_origin
+from dfprivacy.frames.viz.pictures import build_layout, is_histogram
 from dfprivacy.release.plan import NOTE
 
 _UNKNOWN = Range(math.nan, -math.inf, math.inf)
@@ -61,7 +61,7 @@ def released(frame: Any) -> Released:
             f"this {type(frame).__name__} is not a release, or was changed since",
             hint="pass the frame as it was released",
         )
-    return Released(frame, guarded(lambda: released_arrow(frame)), origin)
+    return Released(frame, run_guarded(lambda: convert_released(frame)), origin)
 
 
 @boundary
@@ -100,7 +100,9 @@ class Released:
         in all other keys are compared with each other, in the order of the frame. `against` is the
         key that was subtracted. Of a first row nothing is known.
         """
-        return self._compared((difference, 0.0), "difference of", base, along, self._origin.shares)
+        return self._compare_answers(
+            (difference, 0.0), "difference of", base, along, self._origin.shares
+        )
 
     def change(self, base: Any = None, *, along: str | None = None) -> Any:
         """Return how much each answer has grown since the row before, as a part of that: 0.05.
@@ -108,7 +110,7 @@ class Released:
         Over time it is this period over the last that is there, whose key is `against`: a period
         that is missing is passed over. Otherwise as `diff`.
         """
-        return self._compared((change, 0.0), "change of", base, along, None)
+        return self._compare_answers((change, 0.0), "change of", base, along, None)
 
     def ratio_to(self, base: Any, *, along: str | None = None) -> Any:
         """Return each answer as a part of the total, or as a ratio to the group `base`.
@@ -119,7 +121,7 @@ class Released:
         "total" can't be named.
         """
         if not (isinstance(base, str) and base == TOTAL):
-            return self._compared((divided, 1.0), "ratio of", base, along, ())
+            return self._compare_answers((divide_ranges, 1.0), "ratio of", base, along, ())
         answers_long = self._long()
         adds_up = [name for name in answers_long.answers if name in answers_long.origin.adds_up]
         if not adds_up:
@@ -130,9 +132,9 @@ class Released:
         across = answers_long.keys if along is None else (answers_long.key(along),)
         parts = {name: _parts(answers_long, name, across) for name in adds_up}
         rows = range(answers_long.table.num_rows)
-        return answers_long.framed(parts, "part of the shown total of", rows, parts)
+        return answers_long.frame_answers(parts, "part of the shown total of", rows, parts)
 
-    def _compared(
+    def _compare_answers(
         self,
         comparison: tuple[Callable[..., Range], float],
         text: str,
@@ -162,14 +164,14 @@ class Released:
                     )
         against = key if base is None else None
         shares = compared if shares is None else shares
-        return answers_long.framed(compared, text, before, shares, against)
+        return answers_long.frame_answers(compared, text, before, shares, against)
 
     def _long(self) -> _Long:
         wide = self._origin.wide
         if wide is None:
             assert self._table is not None  # noqa: S101 any other frame has been read
             return _Long.of(self._frame, self._table, self._origin)
-        return _Long.of(wide.long, guarded(lambda: released_arrow(wide.long)), wide.origin)
+        return _Long.of(wide.long, run_guarded(lambda: convert_released(wide.long)), wide.origin)
 
     def __repr__(self) -> str:
         return f"Released({self._origin.question})"
@@ -191,7 +193,7 @@ class _Long:
     def of(cls, frame: Any, table: pa.Table, origin: Origin) -> _Long:
         """Return a released frame as keys, answers and ends of intervals."""
         bins = is_histogram(table)
-        layout = layout_of(table.drop(list(origin.keys)) if bins else table, origin, None)
+        layout = build_layout(table.drop(list(origin.keys)) if bins else table, origin, None)
         keys, answers = (*(origin.keys if bins else ()), *layout.keys), {}
         for name, ends in layout.answers:
             if ends is not None:
@@ -204,9 +206,9 @@ class _Long:
                 hint="pass a count, sum, mean or the like by group",
             )
         source = frame if isinstance(frame, pd.DataFrame) else table
-        values = {name: values_of(source[name]) for name in keys}
+        values = {name: list_values(source[name]) for name in keys}
         marks = {
-            name: [None if is_missing(value) else mark_of(value) for value in column]
+            name: [None if is_missing(value) else mark_value(value) for value in column]
             for name, column in values.items()
         }
         return cls(frame, table, origin, tuple(keys), marks, answers, totals)
@@ -237,7 +239,7 @@ class _Long:
 
     def of_key(self, key: str, base: Any) -> list[int | None]:
         """Return the row of the group `base` for each row, among those that agree otherwise."""
-        mark = None if is_missing(base) else mark_of(base)
+        mark = None if is_missing(base) else mark_value(base)
         places = enumerate(zip(self.other_keys([key]), self.marks[key], strict=True))
         row_of_others = {line: row for row, (line, key_mark) in places if key_mark == mark}
         if not row_of_others:
@@ -247,7 +249,7 @@ class _Long:
             )
         return [row_of_others.get(line) for line in self.other_keys([key])]
 
-    def framed(
+    def frame_answers(
         self,
         compared: Mapping[str, Sequence[Range]],
         text: str,
@@ -308,7 +310,7 @@ class _Long:
     ) -> Any:
         """Return columns as a frame of the same type; in pandas keys keep their dtypes."""
         if not isinstance(self.frame, pd.DataFrame):
-            return frame_of(self.frame, pa.table(columns), ())
+            return build_frame(self.frame, pa.table(columns), ())
         series = {}
         for name, column in columns.items():
             if name in self.keys:
@@ -319,7 +321,7 @@ class _Long:
                     key = key.reindex([-1 if row is None else row for row in bases])
                     series[name] = key.reset_index(drop=True)
                 else:
-                    keys = values_of(key)
+                    keys = list_values(key)
                     earlier = [None if row is None else keys[row] for row in bases]
                     series[name] = pd.Series(earlier, dtype=object)
             else:
@@ -336,7 +338,7 @@ def _parts(answers_long: _Long, name: str, across: Sequence[str]) -> list[Range]
     if answers_long.origin.measured and title in answers_long.totals:
         pairs = zip(ranges, answers_long.totals[title], strict=True)
         return [
-            divided(number, total, independent=answers_long.origin.independent)
+            divide_ranges(number, total, independent=answers_long.origin.independent)
             for number, total in pairs
         ]
     groups: dict[tuple[Any, ...], list[int]] = {}

@@ -14,11 +14,11 @@ from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.adopt import Filtered, Wrap
 from dfprivacy.engine.files import DataFiles
 from dfprivacy.engine.passes import UnitTable
-from dfprivacy.engine.returning import check_schema, frame_of, kept_table
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.returning import build_frame, build_kept_table, check_schema
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.text_files import explain_missing_numbers, is_text
 from dfprivacy.errors import log_note
-from dfprivacy.frames.estimates import estimates_of
+from dfprivacy.frames.estimates import name_estimates
 from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
@@ -78,15 +78,15 @@ class FrameSource(ArrowSource):
     def to_caller(self, plan: Plan, table: pa.Table) -> Any:
         """Return a released table as a frame of the caller's type."""
         if self.wrap is None:
-            return frame_of(self.frame, table, plan.by)
+            return build_frame(self.frame, table, plan.by)
         wrap = self.wrap
-        return guarded(lambda: wrap(table))
+        return run_guarded(lambda: wrap(table))
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:
         """Return the table that a ledger keeps: its keys are values, not codes of an engine."""
         if not plan.by:
             return released.table
-        return kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
+        return build_kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"
@@ -135,7 +135,7 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
 def release_estimates(plan: EstimatesPlan, frame: object) -> dict[str, Any]:
     """Release the answers about a whole frame, by name."""
     within, released = FrameSource(frame).release(plan)
-    return estimates_of(released, within)
+    return name_estimates(released, within)
 
 
 def release_answers(plan: Plan, frame: object) -> pa.Table:

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.loss import read_delta, read_loss
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.columns import check_number_column, declared_columns
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.columns import check_number_column, require_declared
+from dfprivacy.engine.run import collect, run_guarded
 from dfprivacy.errors import (
     InvalidLossError,
     InvalidProtocolError,
@@ -24,7 +24,7 @@ from dfprivacy.frames.forecasting import explain_survey
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
 from dfprivacy.local.reports import value_matrix
-from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.pipeline import charge_plan, check_charge
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, interval_level
 from dfprivacy.statistics.forecast import SIZES, Forecast
@@ -77,36 +77,36 @@ class FrameProtocols:
                 "a protocol over a column costs epsilon, and the terms name rho",
                 hint="name it in the call: epsilon=1.0",
             )
-        charge = Charge(loss_of(terms.epsilon), delta, f"{question}({column})")
+        charge = Charge(read_loss(terms.epsilon), delta, f"{question}({column})")
         account, level = terms.account, interval_level(terms.interval)
         survey = Plan(charge, account, level=level)
         if self._explained:
-            declared_columns(self._frame, [column])
+            require_declared(self._frame, [column])
             unit = self.UNIT.format(column)
             forecast = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
             if plan(users=1000).half_width(level) is None:
-                forecast = forecast.noted(self.UNTOLD)
+                forecast = forecast.add_remarks(self.UNTOLD)
             else:
                 widths: list[float | None] = []
                 for users in SIZES:
                     widths.append(None)
                     with suppress(InvalidProtocolError):  # there are too many users
                         widths[-1] = plan(users=users).half_width(level)
-                forecast = replace(forecast, typical=tuple(widths)).noted(*self.REMARKS)
+                forecast = replace(forecast, typical=tuple(widths)).add_remarks(*self.REMARKS)
             return explain_survey(survey, forecast)
 
         check_charge(survey)
-        adopted = guarded(lambda: adopt(self._frame, Columns(values={column: True})))
+        adopted = run_guarded(lambda: adopt(self._frame, Columns(values={column: True})))
         try:
             name = adopted.values[column]
             check_number_column(column, adopted.lazy.collect_schema()[name])
             rows = adopted.rows().select(name)
-            table = guarded(lambda: collect(rows, adopted.connection))
+            table = run_guarded(lambda: collect(rows, adopted.connection))
         finally:
             adopted.close()
         values = value_matrix(table.column(0), 0)
         protocol = plan(users=len(values))
-        with charged(survey):
+        with charge_plan(survey):
             return run(protocol, values, interval=level)
 
 
@@ -150,7 +150,7 @@ class LocalMethods(FrameProtocols):
         >>> abs(mean - 150) < 10 and mean.epsilon == 2
         True
         """
-        terms = self._terms.updated(epsilon=epsilon, interval=interval)
+        terms = self._terms.update(epsilon=epsilon, interval=interval)
 
         arguments: dict[str, Any] = {
             "sigma": sigma,
@@ -202,8 +202,8 @@ class ShuffleMethods(FrameProtocols):
         >>> abs(frame.dp.shuffle.sum("x", (0, 10), epsilon=1, delta=1e-6) - 20_000) < 1000
         True
         """
-        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
-        return self._shuffled("sum", "total", column, terms, bounds=bounds)
+        terms = self._terms.update(epsilon=epsilon, delta=delta, interval=interval)
+        return self._shuffle_reports("sum", "total", column, terms, bounds=bounds)
 
     def mean(
         self,
@@ -215,8 +215,8 @@ class ShuffleMethods(FrameProtocols):
         interval: float = INTERVAL,
     ) -> Any:
         """Simulate a mean in the shuffle model: see `dfp.shuffle.mean`."""
-        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
-        return self._shuffled("mean", "mean", column, terms, bounds=bounds)
+        terms = self._terms.update(epsilon=epsilon, delta=delta, interval=interval)
+        return self._shuffle_reports("mean", "mean", column, terms, bounds=bounds)
 
     def quantile(
         self,
@@ -229,11 +229,11 @@ class ShuffleMethods(FrameProtocols):
         resolution: int = 12,
     ) -> Any:
         """Simulate a quantile in the shuffle model: see `dfp.shuffle.quantile`."""
-        terms = self._terms.updated(epsilon=epsilon, delta=delta)
+        terms = self._terms.update(epsilon=epsilon, delta=delta)
         arguments = {"q": q, "bounds": bounds, "resolution": resolution}
-        return self._shuffled("quantile", "quantile", column, terms, **arguments)
+        return self._shuffle_reports("quantile", "quantile", column, terms, **arguments)
 
-    def _shuffled(
+    def _shuffle_reports(
         self, name: str, planner: str, column: Hashable, terms: Terms, **arguments: Any
     ) -> Any:
         from dfprivacy import shuffle  # noqa: PLC0415 on first use
@@ -241,7 +241,7 @@ class ShuffleMethods(FrameProtocols):
         plan = partial(
             getattr(shuffle, planner), epsilon=terms.epsilon, delta=terms.delta, **arguments
         )
-        delta = delta_of(terms.delta) or Fraction(0)
+        delta = read_delta(terms.delta) or Fraction(0)
         return self._answer(
             f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta
         )

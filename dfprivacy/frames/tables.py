@@ -20,7 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.release.plan import NOTE, Plan, cost_text
 
@@ -108,7 +108,7 @@ class Wide:
     def notes(self) -> list[str]:
         """The most frequent note of the cells, in a line: the wide frame has no column of notes."""
         long = self.long.collect() if isinstance(self.long, pl.LazyFrame) else self.long
-        table = guarded(lambda: released_arrow(long))
+        table = run_guarded(lambda: convert_released(long))
         names = {NOTE, f"{self.titles[0]}_{NOTE}"} & {*table.column_names[2:]}
         texts = [note for name in names for note in table[name].to_pylist()]
         return summarize_notes(texts, table.num_rows, "dfp.released(table).long() has other notes")
@@ -213,20 +213,20 @@ def _is_arrow(column: pd.Series[Any]) -> bool:
     return False
 
 
-def text_of(key: object) -> str:
+def write_key(key: object) -> str:
     """Return a released key as text; pandas has none for times of a zone that are far away."""
     with suppress(ValueError, OverflowError, NotImplementedError):
         return str(key).encode("utf-8", "replace").decode()
     return f"{getattr(key, 'asm8', type(key).__name__)}"
 
 
-def released_arrow(frame: object) -> pa.Table:
+def convert_released(frame: object) -> pa.Table:
     """Return a released frame as an Arrow table; guarding the engine's errors is the caller's."""
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pd.DataFrame):
         texts = {
-            name: frame[name].astype(object).map(text_of, na_action="ignore").astype(object)
+            name: frame[name].astype(object).map(write_key, na_action="ignore").astype(object)
             for name in frame.columns
             if not _is_arrow(frame[name])
         }

@@ -17,23 +17,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Rho, loss_of
+from dfprivacy.accounting.loss import Rho, read_loss
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
 from dfprivacy.engine.keys import align, find_keys
-from dfprivacy.engine.progress import watched
+from dfprivacy.engine.progress import watch_progress
 from dfprivacy.engine.returning import check_schema
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.planning import By, plan_question
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.viz.charts import Dot, vector_chart
-from dfprivacy.frames.viz.text import MeasuredIn, rendered
+from dfprivacy.frames.viz.text import MeasuredIn, render
 from dfprivacy.measurement.exact import decimal_number
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_names, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
-from dfprivacy.release.pipeline import Release, charged, check_charge
+from dfprivacy.release.pipeline import Release, charge_plan, check_charge
 from dfprivacy.release.plan import Plan, ReleaseInfo, plan_release
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, NoisyRows
@@ -47,7 +47,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     ShiftedMean,
 )
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
+from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepare_block
 
 
 @boundary
@@ -154,7 +154,7 @@ class VectorEstimate:
             "shown": self._first(),
             "footnote": self._describe_release(),
         }
-        return rendered("cards.html", readings=[{**card, "interval": "", "bar": ()}])
+        return render("cards.html", readings=[{**card, "interval": "", "bar": ()}])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of all coordinates with their intervals (an altair chart).
@@ -181,7 +181,7 @@ def estimator(
     if question.binary:
         scaled = question.chosen_method == "plan"
         return PlanItems(dimension, rho, relation, p if scaled else None).passes
-    grid = grid_of(question, dimension)
+    grid = find_grid(question, dimension)
     if question.chosen_method == "plan":
         return PlanMean(grid, rho, relation, p, question.deviations).passes
     return DENSE[question.chosen_method](grid, rho, relation).passes
@@ -195,7 +195,7 @@ DENSE: dict[str, type[RecenteredMean | ShiftedMean]] = {
 """The methods for vectors whose noise is the same in all coordinates."""
 
 
-def grid_of(question: MeanVector, dimension: int) -> VectorGrid:
+def find_grid(question: MeanVector, dimension: int) -> VectorGrid:
     """Return the grid of the question's vectors."""
     assert question.radius is not None  # noqa: S101 checked with the question
     return vector_grid(dimension, float(question.radius))
@@ -209,15 +209,15 @@ def run_estimators(
 ) -> dict[int, NoisyMean]:
     """Run estimators side by side, one a group of these `keys`, in passes of the source."""
     means: dict[int, NoisyMean] = {}
-    tables = _advanced(estimators, list(estimators), means)
+    tables = _advance_estimators(estimators, list(estimators), means)
     while tables:
-        with watched():
+        with watch_progress():
             _fill(source, question, tables, keys)
-        tables = _advanced(estimators, list(tables), means)
+        tables = _advance_estimators(estimators, list(tables), means)
     return means
 
 
-def _advanced(
+def _advance_estimators(
     estimators: Mapping[int, Passes], numbers: list[int], means: dict[int, NoisyMean]
 ) -> dict[int, VectorTable]:
     """Let estimators go on to their next table; keep the means of those that are done."""
@@ -237,9 +237,9 @@ def _fill(
     keys: pa.Table | None,
 ) -> None:
     keeps = RELATIONS[question.neighbors].keeps_incomplete
-    buffers, grid = Buffers(), None if question.binary else grid_of(question, source.dimension)
+    buffers, grid = Buffers(), None if question.binary else find_grid(question, source.dimension)
     for block in source.read():
-        ready = prepared(block, grid, buffers, keeps_incomplete=keeps)
+        ready = prepare_block(block, grid, buffers, keeps_incomplete=keeps)
         if keys is None:
             tables[0].add(ready.rows, buffers)
             continue
@@ -256,19 +256,21 @@ def group_rows(source: VectorSource, question: MeanVector, columns: int) -> Stat
     """Return how many whole vectors each group has, sorted by key, or as listed. Secret."""
     names = key_names(columns)
     parts: list[Statistics] = []
-    grid = None if question.binary else grid_of(question, source.dimension)
+    grid = None if question.binary else find_grid(question, source.dimension)
     buffers = Buffers()
     for block in source.read():
-        ready = prepared(block, grid, buffers, keeps_incomplete=False)
-        parts.append(_counted(block.keys, ready.mask, names))
+        ready = prepare_block(block, grid, buffers, keeps_incomplete=False)
+        parts.append(_count_keys(block.keys, ready.mask, names))
         if len(parts) == _MERGED:
             parts = [merge(parts)]
-    parts = parts or [_counted(source.keys.empty_table(), None, names)]
-    merged = merge(parts).checked()
+    parts = parts or [_count_keys(source.keys.empty_table(), None, names)]
+    merged = merge(parts).check_rows()
     return merged if source.listed_keys is None else align(merged, source.listed_keys)
 
 
-def _counted(keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
+def _count_keys(
+    keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[str]
+) -> Statistics:
     rows = keys if shown is None else keys.filter(pa.array(shown))
     ones = rows.append_column(sum_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
     counted = ones.group_by(names).aggregate([(sum_name(0), "sum")])
@@ -304,7 +306,7 @@ def plan_vector(
             "a mean of vectors is asked for in rho (zero-concentrated privacy)",
             hint="pass rho=0.5; with delta=1e-6 that implies epsilon = 5.8",
         )
-    loss = loss_of(None, terms.rho)
+    loss = read_loss(None, terms.rho)
     if terms.unit is not None:  # nothing here bounds the rows of another one
         raise InvalidQuestionError(
             "a mean of vectors protects rows, and the terms name another unit",
@@ -333,8 +335,8 @@ def release_vector(plan: VectorPlan, frame: object) -> Any:
         if plan.by:
             return release_frame(plan, VectorFrame(frame, opened))
         check_charge(plan)
-        source = _opened(opened, frame, question, _columns(question, (), None))
-        with charged(plan):
+        source = _open_vectors(opened, frame, question, _columns(question, (), None))
+        with charge_plan(plan):
             passes = estimator(question, source.dimension, plan.charge.loss.value)(None)
             mean = run_estimators(source, question, {0: passes})[0]
     return VectorEstimate(question, mean, plan.info)
@@ -349,7 +351,7 @@ class VectorFrame(FrameSource):
     def measure(self, plan: VectorPlan) -> tuple[VectorSource, Statistics]:
         """Return the vectors, and how many each group has."""
         public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
-        vectors = _opened(self.opened, self.frame, plan.question, columns)
+        vectors = _open_vectors(self.opened, self.frame, plan.question, columns)
         self.wrap = vectors.wrap
         exact = group_rows(vectors, plan.question, len(plan.by))
         check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
@@ -360,7 +362,7 @@ class VectorFrame(FrameSource):
         return Release(_group_means(*exact, plan), plan.info)
 
 
-def _opened(
+def _open_vectors(
     opened: ExitStack, frame: object, question: MeanVector, columns: Columns
 ) -> VectorSource:
     """Return the source of the vectors; it is closed with the stack."""

@@ -18,11 +18,11 @@ from typing import Self
 
 import numpy as np
 
-from dfprivacy.accounting.loss import loss_of
+from dfprivacy.accounting.loss import read_loss
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import MOST_USERS, campaign_name, is_whole, no_plan, user_count
-from dfprivacy.local.randomizers import Counts, Floats, RandomizedResponse, checked_epsilon
+from dfprivacy.local.randomizers import Counts, Floats, RandomizedResponse, check_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
 from dfprivacy.measurement.exact import number_within
 from dfprivacy.release.answers import AnnotatedFloat
@@ -127,24 +127,24 @@ class GaussianPlan(Plan):
 
     def advance(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with the mean, spread and missing values that the digits show."""
-        located_ = self._located(protocol, counts, self.sigma)
+        located_ = self._locate_group(protocol, counts, self.sigma)
         spread = located_.spread if self.sigma is None else None
-        present = located_.present if self._trusted(protocol) else 1.0
+        present = located_.present if self._is_trusted(protocol) else 1.0
         return replace(self, point=located_.mean, spread=spread, present=present)
 
-    def _located(
+    def _locate_group(
         self, protocol: Protocol, counts: tuple[Counts, ...], sigma: float | None
     ) -> Gaussian:
         law = RandomizedResponse(4, protocol.loss.pure())
-        return located(read_digits(counts[0], self.low, law, self.beta), sigma, self.limit)
+        return locate_gaussian(read_digits(counts[0], self.low, law, self.beta), sigma, self.limit)
 
-    def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:
+    def estimate_spread(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:
         """Return the standard deviation that the digits show."""
         if protocol.round > 1:
-            return super().spread_of(protocol, counts) if self.spread is None else self.spread
-        return self._located(protocol, counts, None).spread
+            return super().estimate_spread(protocol, counts) if self.spread is None else self.spread
+        return self._locate_group(protocol, counts, None).spread
 
-    def _trusted(self, protocol: Protocol) -> bool:
+    def _is_trusted(self, protocol: Protocol) -> bool:
         """Check whether groups are large enough to locate the mean, by public numbers alone."""
         law, levels = RandomizedResponse(4, protocol.loss.pure()), len(self.levels)
         group = self.users * float(protocol.shares[0]) / levels
@@ -206,7 +206,7 @@ class GaussianPlan(Plan):
             reports=int(counts.reports[group]),
             point=float(points[group]),
             limit=self.limit,
-            trusted=alone or self._trusted(protocol),
+            trusted=alone or self._is_trusted(protocol),
             beta=0.0 if alone else self.beta,
             present=self.present,
             above=int(counts.sums[group, 1]),
@@ -233,7 +233,7 @@ class GaussianPlan(Plan):
             reports=int(counts.reports[group]),
             point=point,
             limit=self.limit,
-            trusted=self._trusted(protocol),
+            trusted=self._is_trusted(protocol),
             beta=self.beta,
             present=self.present,
             total=total,
@@ -304,8 +304,8 @@ def gaussian_mean(
     >>> abs(estimate - 7) < 1
     True
     """
-    loss = loss_of(epsilon)
-    checked_epsilon(loss.pure())
+    loss = read_loss(epsilon)
+    check_epsilon(loss.pure())
     count = user_count(users)
     if rounds not in {1, 2}:
         raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
@@ -395,14 +395,14 @@ def deviation(law: RandomizedResponse, users: float, levels: int, beta: float) -
 def read_digits(counts: Counts, low: int, law: RandomizedResponse, beta: float) -> Digits:
     """Return the digits that the reports of the levels from `low` on show."""
     levels = len(counts.reports)
-    shares = law.unbiased(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
+    shares = law.unbias(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
     errors = [deviation(law, float(users), levels, beta) for users in counts.reports]
     truth = float(law.truth)
     noise = math.sqrt(truth * (1 - truth)) / law.gap
     return Digits(low, shares, np.array(errors), counts.reports.astype(float), noise)
 
 
-def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
+def locate_gaussian(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
     """Return the Gaussian near the located mean and spread that fits the digits best."""
     present = condition_on_response(digits)
     spread = sigma
@@ -413,7 +413,7 @@ def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
         spread = math.ldexp(1.0, digits.low + level)
     factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
     spreads = np.maximum(spread * factors, math.ldexp(1.0, digits.low - 1))
-    best = fitted(digits, Gaussian(locate_mean(present), spread), spreads=spreads)
+    best = fit_gaussian(digits, Gaussian(locate_mean(present), spread), spreads=spreads)
     return replace(best, mean=min(max(best.mean, -limit), limit))
 
 
@@ -464,7 +464,7 @@ def _neighbors(shares: Floats) -> Floats:
     return shares + np.roll(shares, -1, axis=-1)
 
 
-def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
+def fit_gaussian(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
     """Return the best Gaussian near a start, its spread among those given.
 
     Weighted least squares over mean and standard deviation between the reported shares of digits

@@ -25,7 +25,7 @@ from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomizers import Counts
 from dfprivacy.local.reports import (
     Distinct,
-    collected,
+    collect_reports,
     join_pieces,
     owners,
     report_one,
@@ -58,7 +58,7 @@ class Plan(published.Plan):
     def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> Any:
         """Return the answer, given the reports of the last round."""
 
-    def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:  # noqa: ARG002 one interface
+    def estimate_spread(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:  # noqa: ARG002 one interface
         """Return the standard deviation that the reports show, where the method looks for one."""
         raise InvalidProtocolError(
             "this protocol does not look for a standard deviation",
@@ -183,7 +183,7 @@ class Protocol(Published):
         columns protocol, user, group and value. A row that is no report of this round is left out
         and counted in `Aggregate.rejected`.
         """
-        return Aggregate(self, *collected(self.assignment, reports))
+        return Aggregate(self, *collect_reports(self.assignment, reports))
 
     def next_round(self, aggregate: Aggregate) -> Protocol:
         """Return the protocol of the next round, given the reports of this one, not of another."""
@@ -291,7 +291,7 @@ class Aggregate:
 
     def spread(self) -> float:
         """Return the standard deviation that the reports of round 1 show, at no further cost."""
-        return self.protocol.plan.spread_of(self.protocol, self.counts)
+        return self.protocol.plan.estimate_spread(self.protocol, self.counts)
 
     def to_arrow(self) -> pa.Table:
         """Return the aggregate as a table, to keep it in a file: user, value, and metadata."""
@@ -318,7 +318,7 @@ class Aggregate:
                 barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
                 rejected = json.loads(metadata[b"dfprivacy.rejected"])
                 fingerprints = pa.array(np.full(table.num_rows, protocol.fingerprint))
-                distinct, none = collected(
+                distinct, none = collect_reports(
                     protocol.assignment, [table.append_column("protocol", fingerprints)]
                 )
                 is_valid = (

@@ -26,7 +26,7 @@ from dfprivacy.errors import (
     UnsupportedDtypeError,
 )
 from dfprivacy.measurement.exact import describe
-from dfprivacy.measurement.vectors import padded_size
+from dfprivacy.measurement.vectors import pad_size
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
@@ -95,7 +95,7 @@ class RandomizedResponse:
 
     def __post_init__(self) -> None:
         """Refuse numbers of categories that the sampler does not have: it masks one or two bits."""
-        checked_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
         if type(self.categories) is not int or self.categories not in {2, 4}:
             raise InvalidProtocolError(
                 f"randomized response has 2 or 4 categories, not {describe(self.categories)}",
@@ -146,13 +146,13 @@ class RandomizedResponse:
         """Return a mask of numbers that can be reports."""
         return (reports >= 0) & (reports < self.categories)
 
-    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
+    def add_reports(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
         """Count reports by category in each of `groups` groups. `group` has the group of each."""
         cells = np.bincount(group * self.categories + values, minlength=groups * self.categories)
         sums = cells.reshape(groups, self.categories)
         return Counts(sums.sum(axis=1), sums)
 
-    def unbiased(self, counts: npt.NDArray[Any]) -> Floats:
+    def unbias(self, counts: npt.NDArray[Any]) -> Floats:
         """Return estimates of how many owners hold each category.
 
         `counts` holds reports, categories along the last axis. So does the answer, whose expected
@@ -179,7 +179,7 @@ class GridLaplace:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
         if type(self.steps) is not int or not 1 <= self.steps <= MOST_STEPS:
             raise InvalidBoundsError(
                 f"a grid has a whole number of steps from 1 to 2**40, not {describe(self.steps)}",
@@ -207,7 +207,7 @@ class GridLaplace:
         reach = int(FAR * self.noise.scale)
         return (reports >= -reach) & (reports <= self.steps + reach)
 
-    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
+    def add_reports(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
         """Add up distances from the middle of the grid, and their squares, by group."""
         away = (values - self.middle).astype(np.float64)
         sums = [
@@ -267,7 +267,7 @@ class BallGaussian:
         reach = self.radius + 12 * (int(self.noise.sigma_squared**0.5) + 1)
         return np.asarray((np.abs(reports) <= reach).all(axis=1))
 
-    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
+    def add_reports(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
         """Add up coordinates and their squares: vectors are in one group."""
         floats = values.astype(np.float64)
         sums = np.stack([floats.sum(axis=0), (floats**2).sum(axis=0)])
@@ -296,7 +296,7 @@ def whole_inputs(inputs: Any, dimensions: int) -> Integers:
     return np.asarray(inputs, dtype=np.int64)
 
 
-def checked_epsilon(epsilon: Fraction) -> Fraction:
+def check_epsilon(epsilon: Fraction) -> Fraction:
     """Return an epsilon that local randomizers can spend."""
     if not (isinstance(epsilon, Fraction) and LEAST_EPSILON <= epsilon <= LARGEST_EPSILON):
         raise InvalidLossError(
@@ -334,7 +334,7 @@ def campaign_salt(campaign: str) -> np.uint64:
     return np.uint64(int.from_bytes(digest, "big"))
 
 
-def hashed(users: Integers, salt: np.uint64) -> Words:
+def hash_numbers(users: Integers, salt: np.uint64) -> Words:
     """Return a well-mixed word for each user number, by a bijection of words (SplitMix64)."""
     words = users.view(np.uint64) * _GOLDEN
     words += salt
@@ -349,22 +349,22 @@ def hashed(users: Integers, salt: np.uint64) -> Words:
 
 def _signs(campaign: str, dimensions: int) -> Floats:
     """Return public random signs, the same for everybody in a campaign."""
-    words = hashed(np.arange(dimensions), campaign_salt("signs of " + campaign))
+    words = hash_numbers(np.arange(dimensions), campaign_salt("signs of " + campaign))
     return 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
 
 
-def rotated(vectors: Floats, campaign: str) -> Floats:
+def rotate(vectors: Floats, campaign: str) -> Floats:
     """Return each row with signs changed, zero-padded and transformed. Missing is 0."""
     rows, dimensions = vectors.shape
-    size = padded_size(dimensions)
+    size = pad_size(dimensions)
     wide = np.zeros((rows, size))
     wide[:, :dimensions] = np.nan_to_num(vectors)
     wide *= _signs(campaign, size)
     return np.asarray(hadamard(wide) / np.sqrt(size))
 
 
-def unrotated(vector: Floats, campaign: str, dimensions: int) -> Floats:
-    """Return the vector that `rotated` has turned into this one."""
+def unrotate(vector: Floats, campaign: str, dimensions: int) -> Floats:
+    """Return the vector that `rotate` has turned into this one."""
     size = len(vector)
     back = hadamard(vector[np.newaxis].copy())[0] / np.sqrt(size)
     back *= _signs(campaign, size)
@@ -420,7 +420,7 @@ class HaarTree:
         shares = np.ones(1)
         for level in range(self.height - 1, -1, -1):
             counts_of_level = by_level[level]
-            plus, minus = law.unbiased(
+            plus, minus = law.unbias(
                 counts_of_level.reshape(2**level, self.rows >> level, 2).sum(axis=0)
             ).T
             lefts = hadamard((plus - minus)[np.newaxis].copy())[0] / max(

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import collect, run_guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedDtypeError
 from dfprivacy.local.randomizers import Counts, Floats, Integers, Mask
 from dfprivacy.local.rounds import NOBODY, Assignment, Part
@@ -59,7 +59,7 @@ def owners(assignment: Assignment, values: Any, users: Any) -> tuple[Floats, Int
     elif assignment.named:
         names = [] if users is None else _arrow_column(users).to_pylist()
         fit = all(isinstance(name, str | bytes) for name in names)
-        numbers = np.array([assignment.number_of(name) for name in names if fit], dtype=np.int64)
+        numbers = np.array([assignment.find_number(name) for name in names if fit], dtype=np.int64)
     else:
         plain = type(users) is np.ndarray  # under a mask is no user
         numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
@@ -237,7 +237,7 @@ def _no_numbers(what: str, width: int) -> UnsupportedDtypeError:
 def _user_number(assignment: Assignment, user: object) -> int:
     """Return the number under which one user reports."""
     if assignment.named and isinstance(user, str | bytes):
-        return assignment.number_of(user)
+        return assignment.find_number(user)
     exact = None if assignment.named else exact_number(user)
     if exact is None or exact.denominator != 1 or not 0 <= exact < assignment.users:
         expected = "a name" if assignment.named else f"an index from 0 to {assignment.users - 1}"
@@ -268,10 +268,12 @@ class Distinct:
             if not everything:
                 mine = part.holds(groups)
                 groups, values = groups[mine], values[mine]
-            yield part.law.added(values, groups - np.int32(part.first), part.query.groups)
+            yield part.law.add_reports(values, groups - np.int32(part.first), part.query.groups)
 
 
-def collected(assignment: Assignment, sources: Sequence[Any]) -> tuple[Distinct, dict[str, int]]:
+def collect_reports(
+    assignment: Assignment, sources: Sequence[Any]
+) -> tuple[Distinct, dict[str, int]]:
     """Return the reports that count, and how many do not, by the first reason against each."""
     rejected = dict.fromkeys(REASONS, 0)
     batches = (batch for source in sources for batch in _batches(source))
@@ -283,19 +285,19 @@ def _batches(source: Any) -> Iterator[pa.RecordBatch]:
     """Yield the four columns of a frame, relation or file, `ROWS` at a time. Arrow as it is."""
     if isinstance(source, pd.DataFrame) and set(COLUMNS) <= set(source.columns):
         frame = source[list(COLUMNS)]
-        source = guarded(lambda: pa.Table.from_pandas(frame, preserve_index=False))
+        source = run_guarded(lambda: pa.Table.from_pandas(frame, preserve_index=False))
     if isinstance(source, pa.Table) and set(COLUMNS) <= set(source.column_names):
         yield from source.select(COLUMNS).to_batches(max_chunksize=ROWS)
         return
-    adopted = guarded(lambda: adopt(source, Columns(values=dict.fromkeys(COLUMNS, False))))
+    adopted = run_guarded(lambda: adopt(source, Columns(values=dict.fromkeys(COLUMNS, False))))
     try:
         lazy = adopted.rows().select(*(adopted.values[name] for name in COLUMNS))
         if lazy.implementation.is_duckdb():
-            reader = guarded(lambda: pa.RecordBatchReader.from_stream(lazy.to_native()))
+            reader = run_guarded(lambda: pa.RecordBatchReader.from_stream(lazy.to_native()))
             batches: Iterator[pa.RecordBatch] = iter(reader)
         else:
-            batches = iter(guarded(lambda: collect(lazy)).to_batches(max_chunksize=ROWS))
-        for batch in iter(lambda: guarded(lambda: next(batches, None)), None):
+            batches = iter(run_guarded(lambda: collect(lazy)).to_batches(max_chunksize=ROWS))
+        for batch in iter(lambda: run_guarded(lambda: next(batches, None)), None):
             yield batch.rename_columns(list(COLUMNS))
     finally:
         adopted.close()

@@ -34,11 +34,11 @@ from dfprivacy.local.randomizers import (
     RandomizedResponse,
     Words,
     campaign_salt,
-    checked_epsilon,
-    hashed,
-    rotated,
+    check_epsilon,
+    hash_numbers,
+    rotate,
 )
-from dfprivacy.measurement.vectors import padded_size
+from dfprivacy.measurement.vectors import pad_size
 
 STEPS = 2**20
 """Steps of the grid on which numbers are reported."""
@@ -187,12 +187,12 @@ class Coordinate(VectorQuery):
     @property
     def groups(self) -> int:
         """One tree a coordinate."""
-        return padded_size(self.dimensions) * HaarTree(self.height).groups
+        return pad_size(self.dimensions) * HaarTree(self.height).groups
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
         tree = HaarTree(self.height)
-        coordinate = rotated(values, self.campaign)[np.arange(len(values)), groups // tree.groups]
+        coordinate = rotate(values, self.campaign)[np.arange(len(values)), groups // tree.groups]
         parts = (coordinate + self.reach) / (self.reach + self.reach)
         return _present(values, tree.sides(parts, groups % tree.groups))
 
@@ -213,7 +213,7 @@ class Length(VectorQuery):
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
-        lengths = np.linalg.norm(rotated(values, self.campaign) - np.array(self.center), axis=1)
+        lengths = np.linalg.norm(rotate(values, self.campaign) - np.array(self.center), axis=1)
         return _present(values, HaarTree(self.height).sides(lengths / self.reach, groups))
 
 
@@ -237,7 +237,7 @@ class Whole(VectorQuery):
     @property
     def reported_width(self) -> int:
         """How many numbers a report has."""
-        return padded_size(self.dimensions)
+        return pad_size(self.dimensions)
 
     def law(self, loss: Epsilon | Rho) -> BallGaussian:
         """Return discrete Gaussian noise for vectors of the ball."""
@@ -246,12 +246,12 @@ class Whole(VectorQuery):
                 "vectors are reported with Gaussian noise, which costs rho, not epsilon",
                 hint="pass rho=0.5",
             )
-        checked_epsilon(loss.pure())  # as in the rounds before
+        check_epsilon(loss.pure())  # as in the rounds before
         return BallGaussian(RADIUS, loss.value)
 
     def encode(self, values: Floats, groups: Integers) -> Integers:  # noqa: ARG002 one interface
         """Return each owner's vector on the grid. A missing one is the center."""
-        away = rotated(values, self.campaign) - np.array(self.center)
+        away = rotate(values, self.campaign) - np.array(self.center)
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         away *= self.clip / np.maximum(lengths, self.clip) * (1 - 2.0**-30)
@@ -310,7 +310,7 @@ class Assignment:
         """How many numbers a report has."""
         return self.parts[0].query.reported_width
 
-    def number_of(self, name: str | bytes) -> int:
+    def find_number(self, name: str | bytes) -> int:
         """Return the 63-bit number under which a named user reports in this campaign."""
         text, salt = name.encode() if isinstance(name, str) else name, int(self._salt)
         key = salt.to_bytes(8, "big")
@@ -323,7 +323,7 @@ class Assignment:
 
     def groups(self, users: Integers) -> Integers:
         """Return each user's group in this round, or `NOBODY`. Groups of a part are even."""
-        words = hashed(users, self._salt)
+        words = hash_numbers(users, self._salt)
         if self.everyone:
             return _group_numbers(words, self.parts[0].query.groups)
         groups, top = np.full(len(words), NOBODY, np.int64), words >> _HALF

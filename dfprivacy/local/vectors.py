@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from dfprivacy.accounting.loss import loss_of
+from dfprivacy.accounting.loss import read_loss
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import (
@@ -30,13 +30,13 @@ from dfprivacy.local.randomizers import (
     Floats,
     HaarTree,
     RandomizedResponse,
-    checked_epsilon,
+    check_epsilon,
     find_quantile,
-    unrotated,
+    unrotate,
 )
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.measurement.vectors import padded_size
+from dfprivacy.measurement.vectors import pad_size
 
 _ROUNDS = 3
 _HINT = "pass whole numbers: dimensions=16, resolution=10"
@@ -86,7 +86,7 @@ class VectorPlan(Plan):
             and is_whole(self.rounds, _ROUNDS, _ROUNDS)
             and is_radius(self.radius)
             and all(type(coordinate) is float for coordinate in (clip, *center))
-            and (self.center is None or len(center) == padded_size(self.dimensions))
+            and (self.center is None or len(center) == pad_size(self.dimensions))
             and all(-self.radius <= coordinate <= self.radius for coordinate in center)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
         ):
@@ -105,7 +105,7 @@ class VectorPlan(Plan):
     def queries(self, round_: int) -> tuple[Query, ...]:
         """Return the queries to the users of a round."""
         who = self.campaign, self.dimensions
-        center = self.center or (0.0,) * padded_size(self.dimensions)
+        center = self.center or (0.0,) * pad_size(self.dimensions)
         if round_ == 1:
             return (Coordinate(0, *who, self.radius, self.height),)
         if round_ == 2:
@@ -122,7 +122,7 @@ class VectorPlan(Plan):
             parts = np.array([find_quantile(share, 0.5) for share in shares])
             return replace(self, center=tuple(((2 * parts - 1) * self.radius).tolist()))
         askers, reports = (self.users * float(share) for share in protocol.shares[1:])
-        noise = padded_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
+        noise = pad_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
         fraction_outside = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
         fraction_outside += tree.error(askers, law)
         part = find_quantile(shares[0], 1 - min(fraction_outside, 0.9))
@@ -136,7 +136,7 @@ class VectorPlan(Plan):
         count, step = max(reports, 1), clip / RADIUS
         variance = np.maximum(squares / count - (total / count) ** 2, 0.0).mean()
         turned = np.array(self.center or ()) + step * total / count
-        mean = unrotated(turned, self.campaign, self.dimensions)
+        mean = unrotate(turned, self.campaign, self.dimensions)
         error = step * math.sqrt(float(variance) / count) if reports else math.inf
         return VectorMean(mean, error, clip, reports)
 
@@ -184,8 +184,8 @@ def mean_vector(
     >>> bool(np.abs(found.mean - [10, -20]).max() < 10)
     True
     """
-    loss, count = loss_of(None, rho), user_count(users)
-    checked_epsilon(loss.pure())
+    loss, count = read_loss(None, rho), user_count(users)
+    check_epsilon(loss.pure())
     refused = InvalidProtocolError, "dimensions go from 1 to 2**15 and resolution from 4 to 14"
     size = whole_number(dimensions, 1, 2**15, *refused, hint=_HINT)
     steps = whole_number(resolution, 4, 14, *refused, hint=_HINT)

@@ -29,8 +29,8 @@ from dfprivacy.measurement.binning import (
     Integers,
     Octaves,
     SignificantBits,
-    clipped,
-    rounded,
+    clip_values,
+    round_values,
 )
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.exact import decimal_number
@@ -96,7 +96,7 @@ class BinTable:
     @cached_property
     def codes(self) -> Integers:
         """The place of each entry among all bins of all groups, ascending."""
-        return codes_of(self.group, self.bins, self.binning.last)
+        return list_codes(self.group, self.bins, self.binning.last)
 
     @cached_property
     def starts(self) -> Integers:
@@ -105,7 +105,7 @@ class BinTable:
         np.cumsum(np.bincount(self.group, minlength=self.groups), out=starts[1:])
         return starts
 
-    def unstacked(self, keys: pa.Table, number: int) -> list[BinTable]:
+    def unstack(self, keys: pa.Table, number: int) -> list[BinTable]:
         """Return the tables of some columns, whose groups are numbered one column after another."""
         groups = self.groups // number
         ends = np.searchsorted(self.group, groups * np.arange(number + 1)).tolist()
@@ -122,7 +122,7 @@ class BinTable:
             for column, (first, stop) in enumerate(itertools.pairwise(ends))
         ]
 
-    def checked(self) -> BinTable:
+    def check_rows(self) -> BinTable:
         """Return this table if no bin reached the public limit of rows."""
         if len(self.rows) and int(self.rows.max()) >= BIN_ROW_LIMIT:
             raise TooManyRowsError(
@@ -132,10 +132,10 @@ class BinTable:
         return self
 
 
-def stacked(tables: Sequence[BinTable], columns: Iterable[int], number: int) -> BinTable:
+def stack(tables: Sequence[BinTable], columns: Iterable[int], number: int) -> BinTable:
     """Return the rows of some of `number` columns as those of one, without powers of values.
 
-    Its groups are those of each column, one column after another: the inverse of `unstacked`.
+    Its groups are those of each column, one column after another: the inverse of `unstack`.
     """
     groups, binning = tables[0].groups, tables[0].binning
     group = [t.group + column * groups for t, column in zip(tables, columns, strict=True)]
@@ -149,7 +149,7 @@ def stacked(tables: Sequence[BinTable], columns: Iterable[int], number: int) -> 
     )
 
 
-def codes_of(group: Integers, bins: Integers, last: int) -> Integers:
+def list_codes(group: Integers, bins: Integers, last: int) -> Integers:
     """Return the places of some bins, from -last to last, among all bins of all groups."""
     return np.asarray(group * (2 * last + 1) + bins + last)
 
@@ -171,7 +171,7 @@ def bin_table(
         moments = [moment[is_known] for moment in moments]
     numbers = binning.numbers(labels)
     moments = [np.where(numbers == 0, 0.0, moment) for moment in moments]
-    return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
+    return add_up_bins(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
 
 
 def count_rows(
@@ -198,16 +198,16 @@ def count_rows(
             if not binning.counts_from_center:
                 power = power - binning.labels_of_codes(codes[part])
             for index in range(moments):
-                powers[index, part] = rounded(power * power, SQUARE_BITS) if index else power
+                powers[index, part] = round_values(power * power, SQUARE_BITS) if index else power
             numbers[codes[part]] = 1
         present = np.flatnonzero(numbers)
         labels = binning.labels_of_codes(present.astype(np.uint32))
         bins, numbers[present] = np.unique(binning.numbers(labels), return_inverse=True)
         size = len(bins)
     if not 0 < groups * size <= 4 * len(values) + _FEW_BINS:
-        bins = binning.numbers(binning.labels(clipped(values)))
+        bins = binning.numbers(binning.labels(clip_values(values)))
         moved = tuple(np.where(bins == 0, 0.0, power) for power in powers)
-        return added_up(BinTable(keys, groups, binning, group, bins, np.ones_like(bins), moved))
+        return add_up_bins(BinTable(keys, groups, binning, group, bins, np.ones_like(bins), moved))
     rows = np.zeros(groups * size, np.int64)
     sums = np.zeros((moments, len(rows)))
     for part in parts:
@@ -220,15 +220,15 @@ def count_rows(
     group, cells = np.divmod(filled, size)
     bins = bins[cells]
     added = tuple(np.where(bins == 0, 0.0, total[filled]) for total in sums)
-    return BinTable(keys, groups, binning, group, bins, rows[filled], added).checked()
+    return BinTable(keys, groups, binning, group, bins, rows[filled], added).check_rows()
 
 
 _CHUNK = 2**16
 
 
-def added_up(table: BinTable) -> BinTable:
+def add_up_bins(table: BinTable) -> BinTable:
     """Return a table of entries in any order: sorted, and equal bins of a group added up."""
-    group, bins, order = _ordered(table.group, table.bins, table.binning)
+    group, bins, order = _order_bins(table.group, table.bins, table.binning)
     starts = run_starts(group, bins)
     rows, moments = table.rows[order], [moment[order] for moment in table.moments]
     if len(starts) < len(group):
@@ -236,10 +236,12 @@ def added_up(table: BinTable) -> BinTable:
         rows = np.add.reduceat(rows, starts)
         moments = [np.add.reduceat(moment, starts) for moment in moments]
     summed = BinTable(table.keys, table.groups, table.binning, group, bins, rows, tuple(moments))
-    return summed.checked()
+    return summed.check_rows()
 
 
-def _ordered(group: Integers, bins: Integers, binning: Binning) -> tuple[Integers, Integers, Any]:
+def _order_bins(
+    group: Integers, bins: Integers, binning: Binning
+) -> tuple[Integers, Integers, Any]:
     """Return groups and bins in order, by one integer for both and the place, and the order."""
     bits = (2 * binning.last + 2).bit_length()
     places = max(len(bins) - 1, 1).bit_length()
@@ -257,7 +259,7 @@ def _ordered(group: Integers, bins: Integers, binning: Binning) -> tuple[Integer
     return packed >> bits, (packed & (2**bits - 1)) - (binning.last + 1), order
 
 
-def rebinned(
+def rebin(
     table: BinTable,
     binning: Binning,
     *,
@@ -281,7 +283,7 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
     )
     moments = zip(*(part.moments for part in parts), strict=True)
     sums = tuple(np.concatenate(columns) for columns in moments)
-    return added_up(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
+    return add_up_bins(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
 
 
 _FEW_BINS = 2**16
@@ -303,11 +305,11 @@ def in_one(table: BinTable) -> BinTable:
         table, keys=pa.table({}), groups=1, group=np.zeros_like(table.group), moments=()
     )
     if 2 * last + 1 > max(_FEW_BINS, len(table.rows)):
-        return added_up(pooled)
+        return add_up_bins(pooled)
     rows = np.bincount(pooled.codes, table.rows, 2 * last + 1).astype(np.int64)  # below 2**53
     bins = np.flatnonzero(rows)
     group = np.zeros(len(bins), np.int64)
-    return replace(pooled, group=group, bins=bins - last, rows=rows[bins]).checked()
+    return replace(pooled, group=group, bins=bins - last, rows=rows[bins]).check_rows()
 
 
 def fits_octaves(linear: Linear) -> bool:
@@ -362,7 +364,7 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
         for index, sums_of_source in enumerate(zip(*parts, strict=True))
         for position, sums in enumerate(zip(*sums_of_source, strict=True))
     }
-    return Statistics(pa.table(columns), 0, sources).checked()
+    return Statistics(pa.table(columns), 0, sources).check_rows()
 
 
 def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:
@@ -585,7 +587,7 @@ class Magnitudes:
             return values
         return np.clip(values, self.bounds.lower, self.bounds.upper)
 
-    def bins_of(self, numbers: Integers) -> tuple[Integers, Integers]:
+    def find_bins(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the lowest and the uppermost bin of the grid that each number holds."""
         if self.starts is None:
             return numbers, numbers
@@ -595,7 +597,7 @@ class Magnitudes:
         return np.where(below, -outer, inner), np.where(below, -inner, outer)
 
 
-def regridded(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
+def regrid(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
     """Return the counts of a value-count table by the values of a coarser or shorter grid."""
     numbering: Any = grid  # numbered as bins are, and known by its last one
-    return added_up(replace(table, binning=numbering, bins=grid.numbers(table.values())))
+    return add_up_bins(replace(table, binning=numbering, bins=grid.numbers(table.values())))

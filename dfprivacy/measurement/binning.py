@@ -35,13 +35,13 @@ def splitter(bits: int) -> float:
     return 2.0 ** (53 - bits) + 1.0
 
 
-def rounded(values: Floats, bits: int) -> Floats:
+def round_values(values: Floats, bits: int) -> Floats:
     """Return values rounded to so many significant bits: the law that the engines follow."""
     product = values * splitter(bits)
     return np.asarray(product - (product - values))
 
 
-def clipped(values: Floats) -> Floats:
+def clip_values(values: Floats) -> Floats:
     """Return values of size at most 2**126; NaN stays what it is."""
     return np.clip(values, -LARGEST_VALUE, LARGEST_VALUE)
 
@@ -90,7 +90,7 @@ class Octaves:
     def labels(self, values: Floats) -> Floats:
         """Return the labels that engines group by: the end of the bin nearer to zero."""
         values = self.distances(values)
-        octave = rounded(values * OCTAVE_FACTOR, 1)
+        octave = round_values(values * OCTAVE_FACTOR, 1)
         if self.bits == 1:
             return octave
         shifted = octave * self.shift
@@ -98,8 +98,8 @@ class Octaves:
 
     def distances(self, values: Floats) -> Floats:
         """Return how far values lie above the center, rounded."""
-        values = rounded(clipped(values), VALUE_BITS)
-        return rounded(values - self.center, VALUE_BITS) if self.center else values
+        values = round_values(clip_values(values), VALUE_BITS)
+        return round_values(values - self.center, VALUE_BITS) if self.center else values
 
     def codes(self, distances: Floats) -> npt.NDArray[np.uint32]:
         """Return the code of the bin of each distance: the first bits of twice its label.
@@ -179,7 +179,7 @@ class SignificantBits:
 
     def labels(self, values: Floats) -> Floats:
         """Return the labels that engines group by: the rounded values."""
-        return rounded(clipped(values), self.bits)
+        return round_values(clip_values(values), self.bits)
 
     def numbers(self, labels: Floats) -> Integers:
         """Return the numbers of rounded values: their bits, read as integers, count upwards."""

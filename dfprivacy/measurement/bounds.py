@@ -67,7 +67,7 @@ BoundsLike = Bounds | tuple[float, float]
 """Bounds, or the pair of numbers that they are made of."""
 
 
-def bounds_of(value: object) -> Bounds | None:
+def read_bounds(value: object) -> Bounds | None:
     """Check bounds that a caller passes as a pair, as `Bounds` or as None."""
     if value is None or isinstance(value, Bounds):
         return value

@@ -182,7 +182,7 @@ class Clock:
         return moments
 
 
-def kind_of(declared: pa.DataType) -> str | None:
+def find_clock_kind(declared: pa.DataType) -> str | None:
     """Return which clock a declared type goes by; None for what is no date or time."""
     kinds = {
         DATE: pa.types.is_date,
@@ -199,7 +199,7 @@ def plain_type(kind: str, zone: str | None = None) -> pa.DataType:
     return times.get(kind, pa.date32())
 
 
-def typed_moments(moments: npt.NDArray[Any], declared: pa.DataType) -> pa.Array:
+def type_moments(moments: npt.NDArray[Any], declared: pa.DataType) -> pa.Array:
     """Return dates, times or durations in a declared Arrow type; NaT is NULL."""
     if pa.types.is_date(declared):
         return pa.array(moments).cast(declared)
@@ -227,7 +227,7 @@ _WHOLE_RANGES: dict[str, tuple[Moment, Moment]] = {
 _WHOLE_STEPS = {DATE: dt.timedelta(days=1), TIME: dt.timedelta(0, 1), CLOCK: dt.timedelta(0, 1)}
 
 
-def clock_of(
+def find_clock(
     kind: str,
     bounds: Sequence[Moment] | None,
     step: dt.timedelta | None,

@@ -64,7 +64,7 @@ class Statistics:
         """Return the key columns alone."""
         return self.table.select(key_names(self.keys))
 
-    def checked(self) -> Statistics:
+    def check_rows(self) -> Statistics:
         """Return these statistics if no group has 2**33 rows: int64 sums may have wrapped then."""
         for index, source in enumerate(self.sources):
             rows = self._column(sum_name(index))
@@ -89,13 +89,13 @@ class Statistics:
         ]
         return int(max(sizes, default=0))
 
-    def pooled(self, numbers: Integers, groups: int) -> Statistics:
+    def pool(self, numbers: Integers, groups: int) -> Statistics:
         """Return the sums of groups of groups: `numbers` has that of each, from 0 on."""
         columns = {}
         for name in sum_names(self.sources):
             columns[name] = np.zeros(groups, dtype=np.int64)
             np.add.at(columns[name], numbers, self._column(name))
-        return Statistics(pa.table(columns), 0, self.sources).checked()
+        return Statistics(pa.table(columns), 0, self.sources).check_rows()
 
     def _column(self, name: str) -> Integers:
         column = self.table.column(name)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, added_up, codes_of
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, add_up_bins, list_codes
 from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, SignificantBits
 from dfprivacy.measurement.runs import run_starts
 
@@ -102,7 +102,7 @@ class ValueWords:
             return np.asarray(rows.sum(axis=1))
         return np.bincount(self.words >> self.value_bits, minlength=self.groups).astype(np.int64)
 
-    def renumbered(self, keys: pa.Table, groups: int, places: Integers) -> ValueWords:
+    def renumber(self, keys: pa.Table, groups: int, places: Integers) -> ValueWords:
         """Return the rows by other numbers of their groups, without those of a group at -1."""
         if groups == self.groups and (places == np.arange(groups)).all():
             return replace(self, keys=keys)
@@ -124,7 +124,7 @@ class ValueWords:
         """Return the rows of each group and value."""
         group, values, rows = self.sort(self.words)
         bins = self.binning.numbers(values)
-        return added_up(BinTable(self.keys, self.groups, self.binning, group, bins, rows))
+        return add_up_bins(BinTable(self.keys, self.groups, self.binning, group, bins, rows))
 
     def count_octaves(self, low: float, high: float) -> Integers:
         """Return the rows of all groups by octave, with and without decimals; 0 is in none.
@@ -148,7 +148,7 @@ class ValueWords:
         return (self.words[first : first + _CHUNK] for first in firsts)
 
 
-def table_of(values: BinTable | ValueWords) -> BinTable:
+def build_value_table(values: BinTable | ValueWords) -> BinTable:
     """Return the rows of each group and value."""
     return values.table() if isinstance(values, ValueWords) else values
 
@@ -251,7 +251,10 @@ class NearCounts:
     def _mark_candidates(self, group: Integers, numbers: Integers) -> npt.NDArray[np.bool_]:
         """Mark the cells that can hold rows of some candidates."""
         last = self._grid.last
-        codes, high = codes_of(group, numbers, last), codes_of(self.cells.group, self._high, last)
+        codes, high = (
+            list_codes(group, numbers, last),
+            list_codes(self.cells.group, self._high, last),
+        )
         first = np.searchsorted(high, codes, "left")
         return mark_slices(first, np.searchsorted(self.cells.codes, codes, "right"), len(high))
 
@@ -265,7 +268,7 @@ class NearCounts:
             group, sizes, rows = values.sort(values.words[is_read[values.cells.cell_of_row]])
             self._is_counted, columns = counted, (group, self._grid.numbers(sizes), rows)
             rest = (other.group[~counted], other.bins[~counted], other.rows[~counted])
-            self._table = added_up(
+            self._table = add_up_bins(
                 self._of_grid(*map(np.concatenate, zip(columns, rest, strict=True)))
             )
         return self._table

@@ -125,20 +125,20 @@ class Rotation:
         padded[:, self.dimension :] = 0.0
         signs = self.signs[: self.dimension] * scale
         np.multiply(rows, signs, out=padded[:, : self.dimension])
-        return transformed(padded, buffers)
+        return transform(padded, buffers)
 
     def undo(self, center: Floats) -> Floats:
         """Return the x nearest to a rotated vector: its padding is dropped."""
-        back = transformed(center.reshape(1, -1).copy(), Buffers())[0]
+        back = transform(center.reshape(1, -1).copy(), Buffers())[0]
         return np.asarray(back * self.signs / self.size)[: self.dimension]
 
 
-def padded_size(dimension: int) -> int:
+def pad_size(dimension: int) -> int:
     """Return the smallest power of two from the dimension on."""
     return 1 << (dimension - 1).bit_length()
 
 
-def transformed(rows: Floats, buffers: Buffers) -> Floats:
+def transform(rows: Floats, buffers: Buffers) -> Floats:
     """Return the Walsh-Hadamard transform of each row; `rows` is overwritten.
 
     H of size 2**k is a Kronecker product of Hadamard matrices of size up to 32: one small matrix
@@ -239,7 +239,7 @@ class CoordinateCounts(VectorTable):
         self._offset = self._first + 1 - windows.starts * self._scale
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
-        slots = self._scaled(rows, buffers)
+        slots = self._scale_rows(rows, buffers)
         np.add(slots, self._offset, out=slots)
         np.maximum(slots, self._first, out=slots)
         np.minimum(slots, self._last, out=slots)
@@ -249,7 +249,7 @@ class CoordinateCounts(VectorTable):
             self.counts.shape
         )
 
-    def _scaled(self, rows: Floats, buffers: Buffers) -> Floats:
+    def _scale_rows(self, rows: Floats, buffers: Buffers) -> Floats:
         if self._rotation is not None:
             return self._rotation.apply(rows, self._scale, buffers)
         scaled = buffers.floats("scaled", rows.shape)
@@ -276,7 +276,7 @@ class Shifted:
         return out
 
 
-def squared_norms(rows: Floats) -> Floats:
+def square_norms(rows: Floats) -> Floats:
     """Return the squared norm of each row of whole numbers, exactly."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
@@ -289,7 +289,7 @@ class NormCounts(VectorTable):
         self._shifted = shifted
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
-        _count_norms(squared_norms(self._shifted.apply(rows, buffers)), self.counts)
+        _count_norms(square_norms(self._shifted.apply(rows, buffers)), self.counts)
 
 
 def _norm_bins(bits: int) -> int:
@@ -301,7 +301,7 @@ def _count_norms(squared: Floats, counts: Integers) -> None:
     counts += np.bincount(slots, minlength=len(counts))
 
 
-def squared_limit(chosen: int) -> float:
+def find_squared_limit(chosen: int) -> float:
     """Return where a bin of squared norms ends, exactly; 1 for the bin of 0."""
     octave, part = divmod(chosen - 1, _PER_OCTAVE)
     return math.ldexp(1 + (part + 1) / _PER_OCTAVE, octave) if chosen else 1.0
@@ -320,7 +320,7 @@ class ClippedSums(VectorTable):
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         values = self._shifted.apply(rows, buffers)
-        squared = squared_norms(values)
+        squared = square_norms(values)
         long = np.flatnonzero(squared > self._limit)
         if len(long):
             values[long] = np.trunc(values[long] * shrinking(squared[long], self._limit))
@@ -350,7 +350,7 @@ def distance_slots(distances: Floats, slots: int) -> Integers:
     return np.asarray(np.minimum(numbers, slots - 1, out=numbers))
 
 
-def distance_of(bins: Integers) -> Floats:
+def find_bin_middle(bins: Integers) -> Floats:
     """Return the middle of each bin; 0 for the bin of 0."""
     octave, part = np.divmod(bins - 1, _PER_OCTAVE)
     middle = np.ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave.astype(np.int32))
@@ -472,7 +472,7 @@ class ItemNormCounts(VectorTable):
         self._squares = scale**2
 
     def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
-        _count_norms(added_up(rows.row, self._squares[rows.item], rows.rows), self.counts)
+        _count_norms(add_up_values(rows.row, self._squares[rows.item], rows.rows), self.counts)
 
 
 class ItemClippedSums(VectorTable):
@@ -484,14 +484,14 @@ class ItemClippedSums(VectorTable):
 
     def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         values = self._own[rows.item]
-        squared = added_up(rows.row, values**2, rows.rows)
+        squared = add_up_values(rows.row, values**2, rows.rows)
         long = squared > self._limit
         factors = np.ones(rows.rows)
         factors[long] = shrinking(squared[long], self._limit)[:, 0]
         values = np.trunc(values * factors[rows.row])
-        self.counts += added_up(rows.item, values, len(self.counts)).astype(np.int64)
+        self.counts += add_up_values(rows.item, values, len(self.counts)).astype(np.int64)
 
 
-def added_up(places: Integers, values: Floats, size: int) -> Floats:
+def add_up_values(places: Integers, values: Floats, size: int) -> Floats:
     """Return the sum of whole numbers at each place; float64 even where there are none."""
     return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)

@@ -67,7 +67,7 @@ def add_to(
     return noisy.astype(np.int64) if fits else noisy
 
 
-def added_up(
+def add_up_columns(
     noisy: npt.NDArray[Any], group: npt.NDArray[np.int64], groups: int
 ) -> npt.NDArray[Any]:
     """Return sums of columns of noisy integers: column i goes to the group `group[i]`."""

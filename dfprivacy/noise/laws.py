@@ -187,7 +187,7 @@ def half_width_factor(noise: Noise, outside: float) -> float:
     return max(normal, math.log(1 / outside) / math.sqrt(2)) if is_laplace(noise) else normal
 
 
-def reach_of(noise: Noise, outside: float) -> float:
+def bound_sum(noise: Noise, outside: float) -> float:
     """Return a bound of a weighted sum of draws with weights of unit length.
 
     It is larger with probability at most `outside`. One more makes up for noise in whole numbers.
@@ -220,12 +220,12 @@ def exact_parameter(name: str, value: object, largest_power: int) -> Fraction:
     return Fraction(value)
 
 
-def name_of(noise: Noise) -> str:
+def name_law(noise: Noise) -> str:
     """Return the name of a law."""
     return "discrete Laplace" if is_laplace(noise) else "discrete Gaussian"
 
 
-def spread_of(noise: Noise) -> float:
+def find_scale(noise: Noise) -> float:
     """Return the scale of Laplace noise, or the standard deviation of Gaussian noise."""
     if isinstance(noise, DiscreteLaplace):
         return float(noise.scale)
@@ -237,7 +237,7 @@ def spread_of(noise: Noise) -> float:
 
 def compute_heights(counts: npt.NDArray[np.float64], noise: Noise) -> npt.NDArray[np.float64]:
     """Return noisy counts in units of noise: an empty count reaches h with a chance of e^-h / 2."""
-    spread = spread_of(noise)
+    spread = find_scale(noise)
     if is_laplace(noise):
         return np.asarray(counts / spread)
     z = (counts - 0.5) / spread
@@ -321,7 +321,7 @@ def reach_down(noise: Noise, terms: int, threshold: int, excess: int, outside: f
 
 
 @lru_cache(maxsize=256)  # public arguments only
-def selected_outside(
+def bound_outside_selected(
     noise: Noise, terms: int, threshold: int, outside: float
 ) -> tuple[int, float, float]:
     """Return two outside probabilities for answers that share noise with the total that shows them.

@@ -27,8 +27,8 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
 from dfprivacy.noise.samplers import stuck
-from dfprivacy.noise.tails import isolated
-from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, certified, negative_log
+from dfprivacy.noise.tails import isolate_context
+from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, is_certified, negative_log
 
 Ends = tuple[decimal.Decimal, decimal.Decimal]
 
@@ -52,7 +52,10 @@ class Rounding:
     @classmethod
     def to(cls, digits: int) -> Rounding:
         """Return arithmetic of so many digits, independent of the caller's decimal context."""
-        return cls(isolated(digits, decimal.ROUND_FLOOR), isolated(digits, decimal.ROUND_CEILING))
+        return cls(
+            isolate_context(digits, decimal.ROUND_FLOOR),
+            isolate_context(digits, decimal.ROUND_CEILING),
+        )
 
     def quotient(self, low: int, high: int, divisor: int) -> Ends:
         """Enclose [low, high] / divisor."""
@@ -185,14 +188,14 @@ class Race:
         self._rate = rate
         self._entropy = entropy
         self._work = Workspace.of(size)
-        self._certified = certified()
+        self._certified = is_certified()
 
     def winners(self, starts: Integers, lengths: Integers, losses: Integers) -> Integers:
         """Return the index of the winning run of each group. One random word for each run."""
         words = random_words(len(lengths), self._entropy)
-        return self.decided((words >> np.uint64(1)).view(np.int64), starts, lengths, losses)
+        return self.decide((words >> np.uint64(1)).view(np.int64), starts, lengths, losses)
 
-    def decided(
+    def decide(
         self, mantissas: Integers, starts: Integers, lengths: Integers, losses: Integers
     ) -> Integers:
         """Return the winners with the uniform cells [m, m + 1] / 2**63."""
@@ -252,7 +255,7 @@ def certain_keys(
 
     With E = -ln U, off by a relative r <= 1/2: ln E moves by at most 2 r, and so does ln(time / x).
     All logarithms are of floats in [2**-63, 1], where numpy.log has been tested.
-    Call it under ``numpy.errstate(all="ignore")`` and only while `certified` holds.
+    Call it under ``numpy.errstate(all="ignore")`` and only while `is_certified` holds.
     """
     negative_log(mantissas, work)
     value, error, spare = work.value, work.error, work.spare

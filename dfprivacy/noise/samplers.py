@@ -40,8 +40,8 @@ from dfprivacy.noise.uniform import (
     BITS,
     LazyUniform,
     Workspace,
-    certified,
     floor_of_scaled_log,
+    is_certified,
     log_exceeds,
     negative_log,
 )
@@ -67,7 +67,7 @@ class Geometric:
         self._low_bits = int(scale).bit_length() - _SPLIT_BITS if is_split else 0
         self._high_scale = scale / 2**self._low_bits
         self._work = Workspace.of(block)
-        self._certified = certified()
+        self._certified = is_certified()
 
     def draw(self, mantissas: Integers) -> Integers:
         """Return one number for each uniform cell [m, m + 1] / 2**63."""
@@ -175,7 +175,7 @@ def sample_laplace(scale: Fraction, size: int, entropy: EntropySource) -> npt.ND
     refused = -math.expm1(-1 / float(max(scale, _LEAST_SCALE))) / 2
     odds = refused / (1 - refused)  # words that give (-, 0) for one that does not, on average
     geometric = Geometric(scale, _words_for(size, odds), entropy)
-    return collected(geometric.laplace, size, lambda missing: _words_for(missing, odds))
+    return collect_draws(geometric.laplace, size, lambda missing: _words_for(missing, odds))
 
 
 def _words_for(missing: int, odds: float) -> int:
@@ -196,7 +196,9 @@ def exact_laplace(scale: Fraction, entropy: EntropySource) -> int:
     raise stuck()
 
 
-def collected(draw: Callable[[int], Integers], size: int, block: Callable[[int], int]) -> Integers:
+def collect_draws(
+    draw: Callable[[int], Integers], size: int, block: Callable[[int], int]
+) -> Integers:
     """Return the first `size` draws of blocks, each sized by the missing number."""
     draws = np.empty(size, np.int64)
     filled = fruitless = 0
@@ -227,9 +229,9 @@ def sample_gaussian(sigma_squared: Fraction, size: int, entropy: EntropySource) 
 
     def draw(size: int) -> Integers:
         proposals = geometric.laplace(size)
-        return proposals[odds.accepted(proposals)]
+        return proposals[odds.accept_numbers(proposals)]
 
-    return collected(draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))
+    return collect_draws(draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))
 
 
 def proposal_scale(sigma_squared: Fraction) -> int:
@@ -267,14 +269,14 @@ class GaussianOdds:
         self._sigma_squared, self._center = sigma_squared, center
         self._entropy = entropy
         self._work = Workspace.of(block)
-        self._certified = certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
+        self._certified = is_certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
 
-    def accepted(self, proposals: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def accept_numbers(self, proposals: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return a mask of accepted numbers among at most `block`."""
         words = random_words(len(proposals), self._entropy)
-        return self.decided(proposals, (words >> np.uint64(1)).view(np.int64))
+        return self.decide(proposals, (words >> np.uint64(1)).view(np.int64))
 
-    def decided(self, proposals: npt.NDArray[Any], mantissas: Integers) -> npt.NDArray[np.bool_]:
+    def decide(self, proposals: npt.NDArray[Any], mantissas: Integers) -> npt.NDArray[np.bool_]:
         """Decide each number with the uniform cell [m, m + 1] / 2**63."""
         work = self._work.first(len(proposals))
         accepts = np.zeros(len(proposals), np.bool_)

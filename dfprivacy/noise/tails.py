@@ -39,8 +39,8 @@ def laplace_tail(scale: Fraction, at_least: int, terms: int) -> Fraction:
     """Return a bound, tight to 10**-38, on P(Z_1 + ... + Z_terms >= at_least)."""
     check_terms(terms)
     if at_least > 0:
-        return widened(_laplace_exceedance(scale, at_least, terms))
-    return 1 - narrowed(_laplace_exceedance(scale, 1 - at_least, terms))
+        return widen_number(_laplace_exceedance(scale, at_least, terms))
+    return 1 - round_down(_laplace_exceedance(scale, 1 - at_least, terms))
 
 
 @functools.lru_cache(maxsize=256)  # public arguments only
@@ -48,7 +48,7 @@ def laplace_variance(scale: Fraction) -> float:
     """Return 2 a / (1 - a)**2, rounded up."""
     with decimal.localcontext(arithmetic(scale)):
         ratio = exponential(-1 / scale)
-        return rounded_up_moment(2 * ratio / (1 - ratio) ** 2)
+        return round_up_moment(2 * ratio / (1 - ratio) ** 2)
 
 
 def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
@@ -136,10 +136,10 @@ def check_terms(terms: int) -> None:
 def arithmetic(*sizes: Fraction) -> decimal.Context:
     """Return a context that keeps 60 digits though numbers as large as `sizes` cancel."""
     digits = sum(max(0, int(size).bit_length()) * 2 // 3 for size in sizes)
-    return isolated(_PRECISION + digits, reach=999_999_999)
+    return isolate_context(_PRECISION + digits, reach=999_999_999)
 
 
-def isolated(
+def isolate_context(
     digits: int, rounding: str = decimal.ROUND_HALF_EVEN, reach: int = 999_999
 ) -> decimal.Context:
     """Return arithmetic of so many digits that the caller's decimal context can't influence."""
@@ -161,23 +161,23 @@ def exponential(exponent: Fraction) -> Decimal:
     return quotient(exponent).exp()
 
 
-def widened(probability: Decimal) -> Fraction:
+def widen_number(probability: Decimal) -> Fraction:
     """Round up by more than all the errors of the computation."""
     bound = Fraction(probability) * (1 + _WIDENING)
     return min(Fraction(1), max(bound, _LEAST_TAIL))
 
 
-def narrowed(probability: Decimal) -> Fraction:
+def round_down(probability: Decimal) -> Fraction:
     """Round down by more than all the errors of the computation."""
     return Fraction(probability) * (1 - _WIDENING)
 
 
-def rounded_up_moment(moment: Decimal) -> float:
+def round_up_moment(moment: Decimal) -> float:
     """Round up by more than the errors of the computation. 10**-5000 covers underflow."""
-    return rounded_up(Fraction(moment) * (1 + _WIDENING) + _LEAST_TAIL)
+    return round_up(Fraction(moment) * (1 + _WIDENING) + _LEAST_TAIL)
 
 
-def rounded_up(number: Fraction) -> float:
+def round_up(number: Fraction) -> float:
     """Return the smallest float that is not below a number."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
@@ -207,17 +207,17 @@ def gaussian_tail(sigma_squared: Fraction, at_least: int, terms: int) -> Fractio
     else:
         with decimal.localcontext(arithmetic()):
             low, high = _exceedance(sigma_squared, excess, terms)
-    return widened(high) if at_least > 0 else 1 - narrowed(low)
+    return widen_number(high) if at_least > 0 else 1 - round_down(low)
 
 
 def gaussian_variance(sigma_squared: Fraction) -> float:
     """Return the variance, rounded up. It is sigma_squared from 4 on, where they agree."""
     if sigma_squared >= _FLAT:
-        return rounded_up(sigma_squared)
+        return round_up(sigma_squared)
     with decimal.localcontext(arithmetic()):
         squares = (k * k for k in range(1, _reach(sigma_squared)))
         moment = 2 * sum(n * exponential(-n / (2 * sigma_squared)) for n in squares)
-        return rounded_up_moment(moment / _theta(sigma_squared)[0])
+        return round_up_moment(moment / _theta(sigma_squared)[0])
 
 
 def _exceedance(sigma_squared: Fraction, at_least: int, terms: int) -> Bounds:

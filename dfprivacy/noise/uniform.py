@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dfprivacy.errors import EntropyError
 from dfprivacy.noise.entropy import EntropySource, random_words
-from dfprivacy.noise.tails import isolated
+from dfprivacy.noise.tails import isolate_context
 
 _LEAST_BITS = 1024
 """More leading zeros than this, of probability below 2**-1024, mean a broken source."""
@@ -60,7 +60,9 @@ class LazyUniform:
         digits = self.bits * 302 // 1000 + 16
         unit = 10 ** (digits - _GUARD_DIGITS)
         logarithm = natural_log(self.mantissa, self.bits, digits)
-        truncated = int(logarithm.copy_abs().scaleb(digits - _GUARD_DIGITS, isolated(digits)))
+        truncated = int(
+            logarithm.copy_abs().scaleb(digits - _GUARD_DIGITS, isolate_context(digits))
+        )
         cell = unit // self.mantissa + 1  # ln((m + 1) / m) <= 1 / m
         return max(0, truncated - 1 - cell), truncated + 2, unit
 
@@ -90,8 +92,8 @@ def log_exceeds(uniform: LazyUniform, level: Fraction) -> bool:
 
 def natural_log(mantissa: int, bits: int, digits: int) -> decimal.Decimal:
     """Return ln(mantissa / 2**bits) for mantissa > 0, correctly rounded to `digits` digits."""
-    exact = decimal.Decimal(mantissa * 5**bits).scaleb(-bits, isolated(bits + 1))
-    return isolated(digits).ln(exact)
+    exact = decimal.Decimal(mantissa * 5**bits).scaleb(-bits, isolate_context(bits + 1))
+    return isolate_context(digits).ln(exact)
 
 
 BITS = 63
@@ -133,7 +135,7 @@ def negative_log(mantissas: npt.NDArray[np.int64], work: Workspace) -> None:
     """Enclose -ln U, U anywhere in the closed cell [m, m + 1] / 2**63, for 0 <= m < 2**63.
 
     Afterwards -ln U lies within work.error of work.value. For m = 0 both are infinite.
-    Call it under ``numpy.errstate(all="ignore")`` and only while `certified` holds.
+    Call it under ``numpy.errstate(all="ignore")`` and only while `is_certified` holds.
     """
     value, error, spare = work.value, work.error, work.spare
     np.copyto(value, mantissas)
@@ -146,7 +148,7 @@ def negative_log(mantissas: npt.NDArray[np.int64], work: Workspace) -> None:
     np.add(error, _CONVERSION, out=error)
 
 
-def certified() -> bool:
+def is_certified() -> bool:
     """Check whether the enclosure of `negative_log` holds on this machine."""
     rounds_to_nearest = _one + _tiny == _one and _one - _tiny == _one
     return rounds_to_nearest and _log_is_accurate()

@@ -28,7 +28,7 @@ class _PrintedMean(LinearStatistic):
 
     def check(self) -> None:
         """Require bounds."""
-        self.required_bounds()
+        self.require_bounds()
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class ShiftedMean(_PrintedMean):
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sum of 2q - K, and K times the rows."""
-        q = OnGrid(self.column, grid_from_lower(self.required_bounds()))
+        q = OnGrid(self.column, grid_from_lower(self.require_bounds()))
         k = q.grid.last
         source, weights = Source(q.columns, (q,)), CountWeights((1,), k)
         return Linear(source, ((-k, 2), (k, 0)), 2 * k, 2 * k * k, weights)
 
     def estimator(self, linear: Linear) -> RatioEstimator:  # noqa: ARG002 the grid says all
         """Return the ratio of the two sums, from -1 to 1."""
-        grid = grid_from_lower(self.required_bounds())
+        grid = grid_from_lower(self.require_bounds())
         half = grid.last * grid.step / 2
         return RatioEstimator((1, 0), (0, 1), -1.0, 1.0, half, grid, offset=half)
 
@@ -69,13 +69,13 @@ class IndependentMean(_PrintedMean):
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sum of x, and the largest size of x times the rows."""
-        q = OnGrid(self.column, grid_from_zero(self.required_bounds()))
+        q = OnGrid(self.column, grid_from_zero(self.require_bounds()))
         w = q.grid.largest
         source, weights = Source(q.columns, (q,)), CountWeights((1,), w)
         return Linear(source, ((0, 1), (w, 0)), 2 * w, 2 * w * w, weights)
 
     def estimator(self, linear: Linear) -> RatioEstimator:  # noqa: ARG002 the grid says all
         """Return the ratio of the two sums, between the bounds."""
-        grid = grid_from_zero(self.required_bounds())
+        grid = grid_from_zero(self.require_bounds())
         ends = grid.first / grid.largest, grid.last / grid.largest
         return RatioEstimator((1, 0), (0, 1), *ends, grid.largest * grid.step, grid)

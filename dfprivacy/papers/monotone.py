@@ -28,7 +28,7 @@ from dfprivacy.statistics.estimators.monotone import (
     INTERVALS,
     CentreLength,
     MonotoneProperty,
-    checked_intervals,
+    check_intervals,
     counts_around,
     mechanism_for,
     select_monotone,
@@ -36,7 +36,7 @@ from dfprivacy.statistics.estimators.monotone import (
 from dfprivacy.statistics.estimators.quantile import far_rows, outer_rows
 from dfprivacy.statistics.estimators.threshold import (
     LARGEST_RANK,
-    known_rows,
+    find_known_rows,
     values_grid,
 )
 from dfprivacy.statistics.forecast import Reach
@@ -192,12 +192,12 @@ def monotone_estimate(
     >>> 470 < monotone_estimate(CentreLength(2), values, rows, Epsilon(Fraction(2))) < 530
     True
     """
-    last = checked_intervals(intervals)
-    not_missing, counts = known_rows(values, rows)
+    last = check_intervals(intervals)
+    not_missing, counts = find_known_rows(values, rows)
     grid, quarter = SignificantBits(BITS), loss.share(Fraction(1, 4))
     group = np.zeros(len(not_missing), np.int64)
     table = bin_table(pa.table({}), 1, grid, group, grid.labels(not_missing), rows=counts)
-    rank = trimmed_rank(quarter, 2 * grid.last + 1)
+    rank = find_trimmed_rank(quarter, 2 * grid.last + 1)
     (low,), (high,) = outer_bins(table, rank, quarter)
     inside = (numbers := grid.numbers(grid.labels(not_missing))) >= low
     inside &= numbers <= high
@@ -242,7 +242,7 @@ def select_order_statistic(
     return int(mechanism_for(loss).select(runs)[0])
 
 
-def trimmed_rank(quarter: Epsilon | Rho, candidates: int) -> int:
+def find_trimmed_rank(quarter: Epsilon | Rho, candidates: int) -> int:
     """Return 7/4 of r = (8 / epsilon) * log(candidates / 1e-6), from public numbers alone.
 
     With a threshold of epsilon (a quarter of the whole, so that r is the paper's 32 log / epsilon)

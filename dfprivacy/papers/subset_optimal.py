@@ -32,7 +32,7 @@ from dfprivacy.statistics.estimators.threshold import (
     LARGEST_RANK,
     SIDES,
     Side,
-    known_rows,
+    find_known_rows,
     rank_losses,
     select_thresholds,
     values_grid,
@@ -153,9 +153,9 @@ class RankedMeanPart(ColumnPart):
             unit="widths of the bounds found",
         )
         law = f"{forecast.mechanism} within bounds from private selections"
-        return [replace(forecast, mechanism=law).noted(*self.question.remarks)]
+        return [replace(forecast, mechanism=law).add_remarks(*self.question.remarks)]
 
-    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+    def draw_answer(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Find bounds, then average within them, group by group."""
         pieces: list[Piece] = []
         counts: list[CountPiece] = []
@@ -181,7 +181,7 @@ def _sum_values(values: Floats, rows: Integers, source: Source) -> Statistics:
     (q,) = source.terms
     first = int((q.of(dict.fromkeys(q.columns, values)) * rows).sum())
     sums = {sum_name(0): [int(rows.sum())], sum_name(0, 1): [first]}
-    return Statistics(pa.table(sums), 0, (source,)).checked()
+    return Statistics(pa.table(sums), 0, (source,)).check_rows()
 
 
 _FLOAT_BITS = 53
@@ -250,7 +250,7 @@ def window_threshold(
     sign = -1 if side == "upper" else 1
     ends = sorted((sign * bounds.lower, sign * bounds.upper))
     grid = window_grid(Bounds(*ends), alpha)
-    not_missing, counts = known_rows(values, rows)
+    not_missing, counts = find_known_rows(values, rows)
     runs = window_runs(grid, grid.integers(sign * not_missing), counts, rank)
     chosen = sign * grid.value(int(loss.selection(sensitivity=1).select(runs)[0]))
     return min(max(chosen, bounds.lower), bounds.upper)
@@ -303,10 +303,10 @@ def dick_bounds(
     Epsilon(value=Fraction(3, 5))
     """
     public = Bounds(-radius, radius)
-    not_missing, counts = known_rows(values, rows)
+    not_missing, counts = find_known_rows(values, rows)
     rows_at_least = least_rows(int(counts.sum()), loss.share(SIZE_SHARE))
     step = loss.share((1 - SIZE_SHARE) / 3)
-    rank = printed_rank(step, public.upper, gamma, rows_at_least)
+    rank = find_printed_rank(step, public.upper, gamma, rows_at_least)
     if 2 * rank > rows_at_least:
         return public, loss.share(1 - SIZE_SHARE)
     alpha = max(gamma / rows_at_least, _LEAST_WIDTH)
@@ -327,7 +327,7 @@ def least_rows(rows: int, loss: Epsilon) -> int:
     return max(1, noisy - noise.quantile(2 * FAILURE))
 
 
-def printed_rank(loss: Epsilon, radius: float, gamma: float, rows: int) -> int:
+def find_printed_rank(loss: Epsilon, radius: float, gamma: float, rows: int) -> int:
     """Return Algorithm 3's t = 1/epsilon + beta, rounded up, from public or noisy numbers.
 
     With alpha = gamma / rows and zeta = alpha / (radius * rows * epsilon), beta is

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.measurement.grid import Clock, typed_moments
+from dfprivacy.measurement.grid import Clock, type_moments
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import KeyRule, exact_height, reach_down, selected_outside
+from dfprivacy.noise.laws import KeyRule, bound_outside_selected, exact_height, reach_down
 from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, Estimator
 
 Column = npt.NDArray[Any]
@@ -75,7 +75,7 @@ class Threshold:
         if type(estimator) is CountEstimator and estimator.weights == self.weights:
             return np.minimum(low, self.lowest(vector, level)), high
         excess = vector.excess(indices, self.minimum)
-        limit, *misses = selected_outside(vector.noise, len(indices), self.minimum, 1 - level)
+        limit, *misses = bound_outside_selected(vector.noise, len(indices), self.minimum, 1 - level)
         marginal, clear = (estimator.interval(vector, 1 - miss) for miss in misses)
         if isinstance(estimator, CountEstimator):  # its upper end holds anyway
             marginal, clear = (marginal[0], high), (clear[0], high)
@@ -295,7 +295,7 @@ def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:
     """Return a column of answers or notes, in a type that follows from question and column."""
     if column.dtype == object:
         return pa.array(column, pa.string())
-    return pa.array(column) if declared is None else typed_moments(column, declared)
+    return pa.array(column) if declared is None else type_moments(column, declared)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import CountWeights, Linear
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, reach_of
+from dfprivacy.noise.laws import Noise, bound_sum
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Draw:
 
     def spread(self, share: float = 1.0) -> float:
         """Return the reach of a draw of unit length, for `share` of the outside probability."""
-        return reach_of(self.noise, share * (1 - self.level))
+        return bound_sum(self.noise, share * (1 - self.level))
 
 
 class Estimator(Protocol):
@@ -72,7 +72,7 @@ class ForecastableEstimator(Estimator, Protocol):
     """An estimator whose error is known before there is data.
 
     One whose interval grows with the rows is `counted_by` the noisy counts of values within bounds
-    or not. One of clipped values has a `grid`, and can be `widened` by what lies beyond. One with
+    or not. One of clipped values has a `grid`, and can `widen` by what lies beyond. One with
     a smallest and a largest possible answer has `limits`.
     """
 
@@ -223,9 +223,9 @@ class RatioEstimator:
         lower, upper = self._units(low) - slack, self._units(high) + slack
         return np.maximum(lower, self.grid.lower), np.minimum(upper, self.grid.upper)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the mean of values that are not clipped."""
-        doubt = reach_of(vector.noise, _DOUBT) * math.hypot(*self.denominator)
+        doubt = bound_sum(vector.noise, _DOUBT) * math.hypot(*self.denominator)
         weight = self.denominator[0] * self.grid.last
         rows = np.maximum((_dot(self.denominator, vector) - doubt) / weight, 1.0)
         return ends[0] - moved.below / rows, ends[1] + moved.above / rows
@@ -238,7 +238,7 @@ class RatioEstimator:
         """
         u, v = np.array(self.numerator, dtype=float), np.array(self.denominator, dtype=float)
         above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
-        spread = reach_of(vector.noise, 1 - level) ** 2
+        spread = bound_sum(vector.noise, 1 - level) ** 2
         a = below * below - spread * float(v @ v)
         half_b = above * below - spread * float(u @ v)
         c = above * above - spread * float(u @ u)

@@ -68,12 +68,12 @@ def release(source: Source, plan: Plan) -> Release:
     DPError
         When the account refuses or measuring fails; nothing is charged then.
     """
-    remembered = plan.account.remembered(plan.mark)
+    remembered = plan.account.recall(plan.mark)
     if remembered is not None:
         return Release(remembered, plan.info)
     check_charge(plan)
     exact = source.measure(plan)
-    with charged(plan):
+    with charge_plan(plan):
         released = source.answer(plan, exact)
     if plan.mark is not None:
         with suppress(Exception):  # it is charged already; its keys may fail as they like
@@ -102,7 +102,7 @@ def check_charge(plan: Plan) -> None:
 
 
 @contextmanager
-def charged(plan: Plan) -> Iterator[None]:
+def charge_plan(plan: Plan) -> Iterator[None]:
     """Charge a plan, durably, and let noise be drawn in this block."""
     plan.account.pay(plan.charge)
     with permit(plan.charge.question):

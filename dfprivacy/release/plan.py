@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, read_delta, read_loss
 from dfprivacy.accounting.spending import Account, NoAccount
 from dfprivacy.errors import (
     InvalidLossError,
@@ -390,7 +390,7 @@ def plan_release(
     others that a ledger remembers, beside question, level, keys and costs; None leaves it
     forgotten. `sampled` says that the parts know intervals of the population.
     """
-    level, delta = interval_level(terms.interval), delta_of(terms.delta)
+    level, delta = interval_level(terms.interval), read_delta(terms.delta)
     if not by or keys is not None:  # no group is selected by its noisy count
         delta = None
     elif delta is None:
@@ -398,7 +398,7 @@ def plan_release(
             "group keys are secret, and showing them needs a delta",
             hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
         )
-    unit, contribution = limits_of(terms.unit, by, keys)
+    unit, contribution = limit_unit(terms.unit, by, keys)
     text = question if unit is None else f"{question}; {unit.text}"
     marks: dict[str, object] = dict(known_by or {})
     if terms.population and not sampled:
@@ -501,12 +501,12 @@ def with_smallest_limits(
 ) -> Terms:
     """Return terms with the smallest limits of a unit and the loss that a search leaves."""
     groups = unit.max_groups or (1 if by and keys is None else None)
-    loss = loss_of(terms.epsilon, terms.rho).share(1 - SEARCH)
+    loss = read_loss(terms.epsilon, terms.rho).share(1 - SEARCH)
     smallest = Unit(unit.column, unit.max_rows, groups)
-    return terms.updated(**{loss.measure: loss.value}, unit=smallest)
+    return terms.update(**{loss.measure: loss.value}, unit=smallest)
 
 
-def limits_of(
+def limit_unit(
     unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
 ) -> tuple[Unit | None, Contribution]:
     """Return the unit with the limits for these groups, and its largest contribution."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dfprivacy.accounting.spending import Account, NoAccount, account_of
+from dfprivacy.accounting.spending import Account, NoAccount, name_account
 from dfprivacy.errors import (
     InvalidKeysError,
     InvalidQuestionError,
@@ -20,7 +20,7 @@ from dfprivacy.errors import (
 from dfprivacy.measurement.exact import describe, exact_number, read_once, whole_number
 
 
-def label_of(column: object) -> Hashable:
+def find_label(column: object) -> Hashable:
     """Return a column's label, as the frame's own list of columns has it."""
     with suppress(TypeError):
         hash(column)
@@ -63,7 +63,7 @@ class Unit:
     max_groups: int | None = None
 
     def __post_init__(self) -> None:
-        label_of(self.column)
+        find_label(self.column)
         object.__setattr__(self, "max_rows", _limit("max_rows", self.max_rows))
         if self.max_groups is not None:
             object.__setattr__(self, "max_groups", _limit("max_groups", self.max_groups))
@@ -115,7 +115,7 @@ def _limit(name: str, value: object) -> int:
     )
 
 
-def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
+def read_unit(unit: object, max_rows: object, max_groups: object) -> Unit | None:
     """Return the privacy unit that a caller has named, perhaps with limits to be found."""
     if unit is None:
         if max_rows is not None or max_groups is not None:
@@ -124,7 +124,7 @@ def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
                 hint='name the column: unit="user_id"',
             )
         return None
-    base = unit if isinstance(unit, Unit) else UnlimitedUnit(label_of(unit))
+    base = unit if isinstance(unit, Unit) else UnlimitedUnit(find_label(unit))
     groups: Any = base.max_groups if max_groups is None else max_groups
     if isinstance(base, UnlimitedUnit) and max_rows is None:
         return UnlimitedUnit(base.column, max_groups=groups)
@@ -144,7 +144,7 @@ class PublicKeys:
     others: bool = False
 
 
-def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
+def read_keys(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
     """Return the public keys of a group-by over `columns`. None means that keys are secret."""
     if value is None:
         return None
@@ -272,7 +272,7 @@ class Terms:
     @property
     def account(self) -> Account | NoAccount:
         """The account that a release with these terms is charged to."""
-        return account_of(
+        return name_account(
             self.ledger,
             self.dataset,
             self.note,
@@ -282,7 +282,7 @@ class Terms:
             snapshot=self.snapshot,
         )
 
-    def updated(self, **changes: object) -> Terms:
+    def update(self, **changes: object) -> Terms:
         """Return these terms with the given changes. Naming rho sets a default epsilon aside."""
         chosen = {
             name: value
@@ -298,7 +298,7 @@ class Terms:
     def keys_for(self, columns: Sequence[Hashable], keys: object) -> PublicKeys | None:
         """Return the public keys of a group-by: `keys`, or all combinations of the terms'."""
         if keys is not None:
-            return keys_of(keys, columns)
+            return read_keys(keys, columns)
         listed_columns = [column for column in columns if column in self.keys]
         if not listed_columns:
             return None
@@ -323,7 +323,7 @@ def _product(keys: Mapping[Hashable, object], columns: Sequence[Hashable]) -> Pu
 
 
 def _read_keys(value: object, column: Hashable) -> PublicKeys:
-    keys = keys_of(value, [column])
+    keys = read_keys(value, [column])
     if keys is None:
         raise InvalidKeysError(f"the keys of column {column!r} are missing")
     return keys

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.noise.additive import NoisyVector, added_up
+from dfprivacy.noise.additive import NoisyVector, add_up_columns
 from dfprivacy.noise.laws import Summed
 from dfprivacy.release.answers import (
     NO_COUNT,
@@ -95,7 +95,7 @@ def _total(answer: Any, group_of_cell: Integers, groups: int) -> Estimated:
     for note, group in zip(cell_notes, group_of_cell, strict=False):
         texts[group] |= dict.fromkeys(note.split("; "))
     notes = [join_notes(parts) for parts in texts]
-    sums = added_up(cell_vector.coordinates, group_of_cell, groups)
+    sums = add_up_columns(cell_vector.coordinates, group_of_cell, groups)
     pieces = []
     for many in np.unique(cells) if groups else [1]:
         members = np.flatnonzero(cells == many)

@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.memory import release_bytes, released_table
-from dfprivacy.engine.files import quoted
+from dfprivacy.accounting.memory import read_released_table, release_bytes
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.server.encoding import DATE, TYPES
 from dfprivacy.statements.nodes import (
@@ -133,7 +133,7 @@ class Answer:
 
 
 def _read_answer(stream: bytes, *terms: Any) -> Answer:
-    return Answer(released_table(stream), *terms)
+    return Answer(read_released_table(stream), *terms)
 
 
 class CatalogReader:
@@ -260,9 +260,9 @@ class Catalog:
         views = []
         for name, columns in needed.items():
             nulls = sorted(columns - self._columns.get(name, {"oid"}))
-            items = ["*", *(f"NULL AS {quoted(column)}" for column in nulls)]
+            items = ["*", *(f"NULL AS {quote(column)}" for column in nulls)]
             source = self._relations.get(name, "SELECT NULL AS oid WHERE false")
-            views.append(f"{quoted(name)} AS (SELECT {', '.join(items)} FROM ({source}))")  # noqa: S608 quoted
+            views.append(f"{quote(name)} AS (SELECT {', '.join(items)} FROM ({source}))")  # noqa: S608 quoted
         if not views:
             return text
         rest = re.sub(r"^\s*WITH\s", ", ", text, flags=re.IGNORECASE)
@@ -277,18 +277,18 @@ def make_database(
         config={"threads": 1, "memory_limit": "256MB", "temp_directory": ""}  # it fills no disk
     )
     if name != "memory":
-        database = quoted(name)
+        database = quote(name)
         connection.execute(f"ATTACH ':memory:' AS {database}; USE {database}; DETACH memory")
     for table, group in groupby(columns.to_pylist(), itemgetter("table_name")):
         kinds = {column["column_name"]: column["data_type"] for column in group}
-        declared = ", ".join(f"{quoted(column)} {kind}" for column, kind in kinds.items())
+        declared = ", ".join(f"{quote(column)} {kind}" for column, kind in kinds.items())
         values = [
             ", ".join(f"TRY_CAST('{text}' AS {kind})" for text in _MOCK_VALUES)
             for kind in kinds.values()
         ]
-        connection.execute(f"CREATE TABLE {quoted(table)} ({declared})")
+        connection.execute(f"CREATE TABLE {quote(table)} ({declared})")
         connection.execute(
-            f"INSERT INTO {quoted(table)} "  # noqa: S608 quoted
+            f"INSERT INTO {quote(table)} "  # noqa: S608 quoted
             f"SELECT coalesce({'), coalesce('.join(values)}) FROM range({rows})"
         )
     return connection
@@ -302,7 +302,7 @@ def _run(
 ) -> pa.Table:
     cursor = database.cursor()
     for function in lacking:
-        cursor.execute(f"CREATE TEMP MACRO {quoted(function)}{_WITHOUT_VALUE}")
+        cursor.execute(f"CREATE TEMP MACRO {quote(function)}{_WITHOUT_VALUE}")
     try:
         return cursor.sql(statement, params=list(parameters)).to_arrow_table()
     except duckdb.Error as error:  # it speaks of names and types, as the database has no rows

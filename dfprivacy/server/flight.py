@@ -25,7 +25,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import DPError
 from dfprivacy.server.session import FAILED_LOGIN_SECONDS, Server, Session
 from dfprivacy.server.users import Verifier, check_password, make_secret, read_users
@@ -95,7 +95,7 @@ async def _answer(session: Session, text: str) -> pa.Table:
     if kind == "schemas":
         content = []
         for name in table["table_name"].to_pylist():
-            query = f"SELECT * FROM {quoted(name)} WHERE 0 = 1"  # noqa: S608 quoted
+            query = f"SELECT * FROM {quote(name)} WHERE 0 = 1"  # noqa: S608 quoted
             described = await session.describe(query, ())
             content.append(described.table.schema.serialize().to_pybytes())
         table = table.append_column("table_schema", pa.array(content, pa.binary()))

@@ -28,14 +28,14 @@ from dfprivacy.errors import (
     InvalidDescriptionError,
     RefusedStatementError,
     log_nothing,
-    published,
+    publish_error,
 )
 from dfprivacy.server.catalog import Answer, make_database
 from dfprivacy.server.policy import Dataset, Limits, Policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.interface import connect, with_constants
 from dfprivacy.statements.rules import nearly
-from dfprivacy.statements.schema import schema_of
+from dfprivacy.statements.schema import read_schema
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a forked child would inherit open sockets
 _START_SECONDS = 600  # to start a process and read a hash of the data
@@ -55,7 +55,7 @@ class ServerError(DPError):
 
 def describe_error(error: BaseException) -> ServerError:
     """Describe an error without a word of the data."""
-    safe = error if isinstance(error, DPError) else published(error)
+    safe = error if isinstance(error, DPError) else publish_error(error)
     if isinstance(safe, ServerError):
         return safe
     if not isinstance(safe, DPError):
@@ -229,7 +229,7 @@ def check_schema(name: str, dataset: Dataset, columns: pa.Table | None = None) -
         names |= {f"{table}.{column}".lower(), column.lower()}
     entries = [dataset.unit]
     if dataset.tables is not None:
-        schema = schema_of(dataset.tables)
+        schema = read_schema(dataset.tables)
         entries += [schema.unit, schema.rows, *schema.links, *schema.links.values()]
         entries += [*schema.public, *schema.bounds, *schema.matches]
     for entry in entries:

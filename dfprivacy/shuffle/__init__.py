@@ -22,14 +22,14 @@ from dfprivacy.shuffle.protocol import (
     simulate,
     total,
 )
-from dfprivacy.shuffle.sums import joined, shuffle
+from dfprivacy.shuffle.sums import join_messages, shuffle
 
 __all__ = [
     "Protocol",
     "ShuffleChoice",
     "ShuffleEstimate",
     "ShuffledVector",
-    "joined",
+    "join_messages",
     "mean",
     "mean_vector",
     "quantile",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.loss import read_delta, read_loss
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidLossError,
@@ -31,16 +31,16 @@ from dfprivacy.local.published import (
     user_count,
     vector_radius,
 )
-from dfprivacy.local.randomizers import Floats, Integers, checked_epsilon, rotated, unrotated
+from dfprivacy.local.randomizers import Floats, Integers, check_epsilon, rotate, unrotate
 from dfprivacy.local.reports import value_matrix
-from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.exact import describe, exact_number, whole_number
-from dfprivacy.measurement.vectors import padded_size
+from dfprivacy.measurement.vectors import pad_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.answers import AnnotatedFloat
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import EPSILON, INTERVAL, interval_level
-from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
+from dfprivacy.shuffle.sums import Sums, round_by_chance, share_sums, shuffle
 
 LEAST_DELTA = Fraction(1, 2**100)
 MEDIANS, CLIPPING, MEAN = Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)
@@ -114,11 +114,11 @@ class Protocol(Published):
                 hint="take the next round from protocol.analyze(shuffled)",
             )
 
-    def checked(self) -> Self:
+    def check_limits(self) -> Self:
         """Refuse a loss beyond reach, and sums that are too large or have too few users."""
-        checked_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
         for round_ in range(1, self.rounds + 1):
-            self.sums_of(round_).checked()
+            self.list_sums(round_).check_limits()
         return self
 
     @property
@@ -131,10 +131,10 @@ class Protocol(Published):
         """True if all rounds are done."""
         return self.round > self.rounds
 
-    def sums_of(self, round_: int) -> Sums:
+    def list_sums(self, round_: int) -> Sums:
         """Return the sums of a round, with the share of epsilon and delta that each may spend."""
         weights = self.plan.weights
-        share = shared(self.epsilon, self.delta, self.users, weights)[round_ - 1]
+        share = share_sums(self.epsilon, self.delta, self.users, weights)[round_ - 1]
         return Sums(self.users, weights[round_ - 1][1], self.plan.precision(round_), share)
 
     @permit("the users' own messages")
@@ -148,12 +148,12 @@ class Protocol(Published):
         self._open()
         floats = value_matrix(values, self.plan.width)
         integers = self.plan.encode(floats, self.round, entropy)
-        return self.sums_of(self.round).randomize(integers, entropy)
+        return self.list_sums(self.round).randomize(integers, entropy)
 
     def analyze(self, messages: pa.Table) -> Protocol:
         """Return the protocol of the next round: the analyzer, with the messages of all users."""
         self._open()
-        totals = self.sums_of(self.round).analyze(messages)
+        totals = self.list_sums(self.round).analyze(messages)
         return replace(self, plan=self.plan.advance(self, totals), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
@@ -180,7 +180,7 @@ class Protocol(Published):
         """Return the protocol of a JSON object, checked as a new one is."""
         plan = Plan.from_json(fields["plan"])
         cost = Fraction(fields["epsilon"]), Fraction(fields["delta"])
-        return cls(fields["users"], *cost, plan, fields["round"]).checked()
+        return cls(fields["users"], *cost, plan, fields["round"]).check_limits()
 
 
 def simulate(
@@ -258,7 +258,7 @@ class Total(Plan):
         present = np.where(np.isnan(values), self.absent, values)
         clipped = np.clip(present, self.lower, self.upper)
         parts = (clipped - self.lower) / (self.upper - self.lower)
-        return rounded(parts[:, np.newaxis], self.steps, entropy)
+        return round_by_chance(parts[:, np.newaxis], self.steps, entropy)
 
     def advance(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
         """Return the plan with its noisy total."""
@@ -268,7 +268,7 @@ class Total(Plan):
         """Return the total, or the mean."""
         value = self.lower * protocol.users / self.divisor + self.step * (self.noisy_total or 0)
         half = self.half_width(protocol, level)
-        variance = protocol.sums_of(1).noise.variance + protocol.users / 4
+        variance = protocol.list_sums(1).noise.variance + protocol.users / 4
         return ShuffleEstimate(
             value,
             low=value - half,
@@ -284,7 +284,7 @@ class Total(Plan):
 
     def half_width(self, protocol: Protocol, level: float) -> float:
         """Return half the width of the interval: a public number, known before any message."""
-        return self.step * protocol.sums_of(1).half_width(1 - level)
+        return self.step * protocol.list_sums(1).half_width(1 - level)
 
 
 @dataclass(frozen=True)
@@ -395,7 +395,7 @@ class Vectors(Plan):
     @property
     def size(self) -> int:
         """How many coordinates there are after rotation."""
-        return padded_size(self.dimensions)
+        return pad_size(self.dimensions)
 
     @property
     def weights(self) -> tuple[tuple[Fraction, int], ...]:
@@ -413,7 +413,7 @@ class Vectors(Plan):
 
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
         """Return bits about each coordinate or the length, or the clipped coordinates."""
-        turned = rotated(np.clip(values, -self.radius, self.radius), self.campaign)
+        turned = rotate(np.clip(values, -self.radius, self.radius), self.campaign)
         if round_ <= self.height:
             points = self._points(round_ - 1)
             return np.asarray(turned <= points, dtype=np.int64)
@@ -424,7 +424,7 @@ class Vectors(Plan):
             point = (2 * self.length + 1) / 2.0 ** (round_ - self.height) * self.radius
             return np.asarray(lengths <= point, dtype=np.int64)
         away *= self.clip / np.maximum(lengths, self.clip)
-        return rounded((away / self.bound + 1) / 2, self.steps, entropy)
+        return round_by_chance((away / self.bound + 1) / 2, self.steps, entropy)
 
     def _points(self, rounds: int) -> Floats:
         cells = np.array(self.cells or (0,) * self.size)
@@ -454,7 +454,7 @@ class Vectors(Plan):
             return replace(self, cells=tuple(2 * c + int(total < half) for c, total in halves))
         if protocol.round <= 2 * self.height:
             noise, slack = (
-                protocol.sums_of(r).noise.variance for r in (protocol.rounds, protocol.round)
+                protocol.list_sums(r).noise.variance for r in (protocol.rounds, protocol.round)
             )
             per_unit = math.sqrt(self.size * noise) / self.steps
             spread = 2 * self.bound / self.clip
@@ -468,8 +468,8 @@ class Vectors(Plan):
         bound = self.bound
         step = 2 * bound / self.steps / protocol.users
         shifted = np.array(self.totals, dtype=np.float64) * step - bound
-        mean = unrotated(self.center + shifted, self.campaign, self.dimensions)
-        sums = protocol.sums_of(protocol.rounds)
+        mean = unrotate(self.center + shifted, self.campaign, self.dimensions)
+        sums = protocol.list_sums(protocol.rounds)
         variance = sums.noise.variance + protocol.users / 4
         return ShuffledVector(mean, step * math.sqrt(variance), self.clip, **_cost(protocol))
 
@@ -581,7 +581,7 @@ def mean_vector(
 
 
 def _protocol(users: object, epsilon: object, delta: object, plan: Plan) -> Protocol:
-    count, loss, rest = user_count(users), loss_of(epsilon), delta_of(delta)
+    count, loss, rest = user_count(users), read_loss(epsilon), read_delta(delta)
     if rest is None:
         raise MissingDeltaError("shuffling needs a delta", hint="pass delta=1e-6")
     if rest < LEAST_DELTA:
@@ -589,11 +589,11 @@ def _protocol(users: object, epsilon: object, delta: object, plan: Plan) -> Prot
             "delta must be at least 2**-100 here: the noise of users is drawn to that precision",
             hint="pass delta=1e-9",
         )
-    return Protocol(count, loss.pure(), rest, plan).checked()
+    return Protocol(count, loss.pure(), rest, plan).check_limits()
 
 
 def _bounds(bounds: object) -> Bounds:
-    limits = bounds_of(bounds)
+    limits = read_bounds(bounds)
     if limits is None:
         raise InvalidBoundsError("bounds are missing", hint="pass bounds=(0, 100)")
     return limits

@@ -87,10 +87,10 @@ class Polya:
         draws = np.zeros(size, np.int64)
         surely = np.uint64(max(0, (self.nothing >> (_BITS - 64)) - 1))
         for index in np.flatnonzero(words >= surely).tolist():
-            draws[index] = self.inverted(int(words[index]), entropy)
+            draws[index] = self.invert(int(words[index]), entropy)
         return draws
 
-    def inverted(self, word: int, entropy: EntropySource) -> int:
+    def invert(self, word: int, entropy: EntropySource) -> int:
         """Return the draw of a uniform number that begins with 64 given digits."""
         digits = word
         for more in random_words((_DRAWN - 64) // 64, entropy).tolist():
@@ -163,7 +163,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     return Fraction(root * root) * _SAFETY
 
 
-def shared(
+def share_sums(
     epsilon: Fraction, delta: Fraction, users: int, weights: Sequence[tuple[Fraction, int]]
 ) -> list[Share]:
     """Return the share of each sum, by round: a weight, and how many sums have it.
@@ -233,7 +233,7 @@ class Sums:
         chance = math.sqrt(self.users * math.log(4 / outside) / 2)
         return self.noise.quantile(outside / 2) + chance
 
-    def checked(self) -> Sums:
+    def check_limits(self) -> Sums:
         """Refuse sums that don't fit into words, or too few users to hide among."""
         if self.bits > 62 or self.messages > MOST_MESSAGES:
             raise InvalidProtocolError(
@@ -263,7 +263,9 @@ class Sums:
         return [total(words[queries == query], self.bits) for query in range(self.queries)]
 
 
-def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entropy) -> Integers:
+def round_by_chance(
+    parts: Floats, precision: int, entropy: EntropySource = system_entropy
+) -> Integers:
     """Return numbers from 0 to 1 as integers up to `precision`, by chance, right on average."""
     scaled = np.clip(parts, 0.0, 1.0) * precision
     floors = np.floor(scaled)
@@ -292,7 +294,7 @@ def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> p
             return messages.take(pa.array(order)).combine_chunks()
 
 
-def joined(tables: Iterable[pa.Table]) -> pa.Table:
+def join_messages(tables: Iterable[pa.Table]) -> pa.Table:
     """Return the messages of several users or files together."""
     parts = list(tables)
     if not parts or not all(isinstance(table, pa.Table) for table in parts):

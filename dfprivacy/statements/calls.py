@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
-from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.errors import InvalidBoundsError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import (
@@ -32,7 +32,7 @@ from dfprivacy.statements.expressions import (
     OF_FRAMES,
     is_dp,
     of_frame,
-    span_of,
+    read_span,
 )
 from dfprivacy.statements.nodes import (
     Argument,
@@ -51,25 +51,25 @@ from dfprivacy.statements.nodes import (
     Subquery,
     Table,
     arguments,
-    called,
     cast_to,
     conjuncts,
-    folded,
+    find_text,
+    fold_name,
     fresh,
     literal,
+    name_call,
     parse,
     quote_if_needed,
     rebuild,
     rebuild_part,
     refuse_node,
-    text_of,
     text_of_query,
     walk,
 )
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
-from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, functions
+from dfprivacy.statistics.forms import Form, example_calls, find_statistic, functions, list_forms
 
 CLOCK: ContextVar[datetime] = ContextVar("clock")
 """The time at which a statement is planned: all of it sees the same one."""
@@ -119,8 +119,8 @@ def rewrite(node: Any) -> Any:
     """Return a tree that consists of constructs that the rules know."""
     node = rebuild(node, rewrite)
     match node:
-        case Name(path=(name,)) if folded(name) in _CLOCKS:
-            return replace(node, clock=_read_clock(_CLOCKS[folded(name)]))
+        case Name(path=(name,)) if fold_name(name) in _CLOCKS:
+            return replace(node, clock=_read_clock(_CLOCKS[fold_name(name)]))
         case Function(name=name, arguments=()) if name in _CLOCKS:
             result = read_template(_read_clock(_CLOCKS[name]))
         case Function() if (node.name, len(node.arguments)) in _MACROS:
@@ -140,7 +140,7 @@ def _read_clock(sort: str) -> str:
     """Return the SQL of the time of the statement, by the time zone of the session for dates."""
     now = f"{CLOCK.get(datetime.now(UTC)):%Y-%m-%d %H:%M:%S.%f}+00"
     if sort != "TIMESTAMPTZ":
-        with embedded(idle=True) as engine:
+        with open_embedded(idle=True) as engine:
             query = f"SELECT CAST(CAST(CAST(? AS TIMESTAMPTZ) AS {sort}) AS VARCHAR)"
             ((now,),) = engine.execute(query, [now]).fetchall()
     return f"CAST('{now}' AS {sort})"
@@ -149,7 +149,7 @@ def _read_clock(sort: str) -> str:
 @lru_cache(64)
 def read_select(sql: str) -> Select:
     """Return the tree of a SELECT of ours."""
-    with embedded(idle=True) as engine:
+    with open_embedded(idle=True) as engine:
         _, select = parse(sql, engine)
     assert isinstance(select, Select)  # noqa: S101 ours
     return select
@@ -178,8 +178,8 @@ def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})
     of its rows.
     """
     match node:
-        case Table(path=(name,)) if folded(name) in visible:
-            source: Any = visible[folded(name)]
+        case Table(path=(name,)) if fold_name(name) in visible:
+            source: Any = visible[fold_name(name)]
             columns = (*node.columns, *source.columns[len(node.columns) :])
             return replace(source, alias=node.alias or name, columns=columns)
         case Query(ctes=(_, *_) as entries):
@@ -187,7 +187,7 @@ def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})
             for entry in entries:
                 is_recursive = getattr(entry.query, "sort", "") == "RECURSIVE_CTE_NODE"
                 if is_recursive:
-                    visible.pop(folded(entry.name), None)
+                    visible.pop(fold_name(entry.name), None)
                 query = inline_ctes(entry.query, visible)
                 if is_recursive:
                     entry = replace(entry, query=query)  # noqa: PLW2901 the same CTE
@@ -195,7 +195,7 @@ def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})
                 _require_few_relations(query)
                 source = select_from(query, (), "t").source
                 columns = () if is_recursive else entry.columns
-                visible[folded(entry.name)] = replace(source, cte=entry.name, columns=columns)
+                visible[fold_name(entry.name)] = replace(source, cte=entry.name, columns=columns)
             node = inline_ctes(replace(node, ctes=()), visible)
             _require_few_relations(node)
             return node
@@ -228,7 +228,7 @@ def fill_template(sql: str, values: Mapping[str, Node], call: Function | None = 
         if isinstance(node, Name):
             return values[node.path[0]]
         node = rebuild(node, fill)
-        if call is None or called(node) != "avg":
+        if call is None or name_call(node) != "avg":
             return node
         return replace(node, filter=call.filter, distinct=call.distinct, orders=call.orders)
 
@@ -237,7 +237,7 @@ def fill_template(sql: str, values: Mapping[str, Node], call: Function | None = 
 
 def _with_format(node: Any) -> Any:
     """Return a constant format of dates as DuckDB writes it."""
-    text = text_of(node)
+    text = find_text(node)
     if text is None or "%" in text:
         return node
     if _FORMAT.sub("", text):
@@ -271,7 +271,7 @@ def name_item(node: Node, columns: Iterable[str] = ()) -> str:
     if node.alias or not isinstance(node, Name):
         return node.alias or display(node)
     name = node.path[-1]
-    return next((column for column in columns if folded(column) == folded(name)), name)
+    return next((column for column in columns if fold_name(column) == fold_name(name)), name)
 
 
 def display(node: Node) -> str:
@@ -287,7 +287,7 @@ def _as_written(node: Any) -> Any:
 
 @lru_cache(4096)
 def _text_of_item(node: Node) -> str:
-    with embedded(idle=True) as engine:
+    with open_embedded(idle=True) as engine:
         return text_of_query(select_item(node), engine).removeprefix("SELECT ")
 
 
@@ -330,9 +330,9 @@ def _list_keys(select: Select) -> list[Node] | None:
         return [item for item in items if not list_aggregates(item)]
     if len(select.sets) > 1:
         return None
-    aliases, keys = {folded(item.alias): item for item in items if item.alias}, list[Node]()
+    aliases, keys = {fold_name(item.alias): item for item in items if item.alias}, list[Node]()
     for node in select.keys:
-        named = aliases.get(folded(node.path[-1])) if isinstance(node, Name) else None
+        named = aliases.get(fold_name(node.path[-1])) if isinstance(node, Name) else None
         keys.append(named or find_item(node, [(item.alias, item) for item in items]))
     return keys
 
@@ -422,12 +422,12 @@ def _release_correlated(node: Any) -> Any:
 def _take_by_keys(select: Select) -> Select | None:
     """Return a scalar subquery that reads its value from groups by what it is compared with."""
     items = select.items
-    counts = any(called(part).startswith("count") for part in walk(items))
+    counts = any(name_call(part).startswith("count") for part in walk(items))
     is_grouped = select.is_grouped or select.having or select.qualify
     if len(items) != 1 or not list_aggregates(items) or counts or is_grouped or select.modifiers:
         return None
     tables = [part for part in walk(select.source) if isinstance(part, Table)]
-    inside = {folded(table.alias or table.name) for table in tables}
+    inside = {fold_name(table.alias or table.name) for table in tables}
     parts = [(part, _split_equality(part, inside)) for part in conjuncts(select.where)]
     pairs = [pair for _, pair in parts if pair is not None]
     others = [part for part, pair in parts if pair is None]
@@ -446,7 +446,7 @@ def _take_by_keys(select: Select) -> Select | None:
 def _names_others(node: Node, inside: set[str]) -> bool:
     """Check for a qualified column of a table that a subquery does not name."""
     columns = [part.path for part in walk(node) if isinstance(part, Name)]
-    return any(len(path) > 1 and folded(path[-2]) not in inside for path in columns)
+    return any(len(path) > 1 and fold_name(path[-2]) not in inside for path in columns)
 
 
 def _split_equality(node: Node, inside: set[str]) -> tuple[Node, Name] | None:
@@ -564,7 +564,7 @@ def read_call(
     """
     name = node.name
     function = name.removesuffix("_interval")
-    statistic = function_of(function)
+    statistic = find_statistic(function)
     if statistic is None or (name != function and not statistic.has_interval):
         raise _unknown(name)
     for item in node.operands:  # DuckDB's tree has dp_count() for dp_count(*)
@@ -580,13 +580,13 @@ def read_call(
         question = Median(question.column, question.bounds, question.step)
     if question.finds_bounds:
         named = zip(question.columns, values, strict=True)
-        question = question.completed(
+        question = question.complete(
             {column: bounds[value] for column, value in named if value in bounds}
         )
     if question.finds_bounds:
         by_choice = [bounds_of_choices(node, range_of) for node in about]
         if all(by_choice):  # they hold every value: none is clipped
-            question = question.completed(dict(zip(question.columns, by_choice, strict=True)))
+            question = question.complete(dict(zip(question.columns, by_choice, strict=True)))
             question = replace(question, clipping=False)
     by_row = all(expression.by_row for expression in expressions)
     choices = [choice for value in about for choice in _list_choices(value)]
@@ -611,7 +611,7 @@ def bounds_of_choices(
         if isinstance(choice, Cast) and cast_to(choice) in _WHOLE | _FLOATS:
             rounds |= cast_to(choice) != "DOUBLE"
             waiting.append(choice.operand)
-        elif literal(choice)[0] in {"INTEGER", "NUMERIC"} or called(choice) == "-":
+        elif literal(choice)[0] in {"INTEGER", "NUMERIC"} or name_call(choice) == "-":
             with suppress(RefusedStatementError):
                 numbers.add(number(choice, "a bound"))
                 continue
@@ -636,7 +636,7 @@ def _list_choices(node: Node) -> list[Node]:
     results: list[Node] = [node]
     if isinstance(node, Case):
         results = [*(branch.then for branch in node.branches), node.default]
-    elif called(node) == "if" and isinstance(node, Function) and len(node.operands) == 3:
+    elif name_call(node) == "if" and isinstance(node, Function) and len(node.operands) == 3:
         results = node.operands[1:]
     return results if results == [node] else [c for part in results for c in _list_choices(part)]
 
@@ -646,9 +646,9 @@ def _read_form(
 ) -> tuple[Form, dict[str, Any], list[Node], Epsilon | None]:
     """Return the form of a call, its constants or known bounds, its expressions and its loss."""
     statistic = functions()[function]
-    forms = [form for form in forms_of(statistic) if not form.about_rows]
-    if len(forms) < len(forms_of(statistic)) and not (node.arguments or node.orders):
-        return forms_of(statistic)[0], {}, [], None
+    forms = [form for form in list_forms(statistic) if not form.about_rows]
+    if len(forms) < len(list_forms(statistic)) and not (node.arguments or node.orders):
+        return list_forms(statistic)[0], {}, [], None
     candidates = [(form, (*form.columns, *form.constants)) for form in forms]
     candidates += [  # of bounds that a schema knows, or that are found
         (form, form.columns)
@@ -676,17 +676,17 @@ def _read_form(
 
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
-        if called(node) != "list_value" or not isinstance(node, Function):
+        if name_call(node) != "list_value" or not isinstance(node, Function):
             raise refuse("no constant", what="a list of numbers")
         return tuple(number(item, "a list of numbers") for item in arguments(node))
-    span = span_of(node) if form.is_end(name) else None
+    span = read_span(node) if form.is_end(name) else None
     if span is not None or (form.is_end(name) and cast_to(node) in _MOMENTS):
         if not form.sample.answers_in_kind:
             raise refuse("dates as bounds", function=f"dp_{form.statistic.kind}")
         if span is not None:
             return span
         try:
-            text = text_of(node.operand) if isinstance(node, Cast) else None
+            text = find_text(node.operand) if isinstance(node, Cast) else None
             return _MOMENTS[cast_to(node)].fromisoformat(text)
         except (TypeError, ValueError):
             raise refuse("no constant", what="a bound") from None
@@ -705,7 +705,7 @@ _MOMENTS: dict[str, Any] = {
 def _bind(node: Function, forms: Iterable[tuple[str, ...]]) -> Iterator[dict[str, Node]]:
     """Yield the arguments of a call by the names of each form that it fits: f(x, epsilon := 1)."""
     arguments(replace(node, arguments=()))
-    names = [folded(item.name) for item in node.arguments]
+    names = [fold_name(item.name) for item in node.arguments]
     first = next((index for index, name in enumerate(names) if name), len(names))
     for form in forms:
         labels = [*form[:first], *names[first:]]
@@ -718,7 +718,7 @@ def _read_epsilon(call: Function, values: Mapping[str, Node]) -> Epsilon | None:
     if "epsilon" not in values:
         return None
     epsilon = Epsilon(positive_number("epsilon", number(values["epsilon"], "an epsilon")))
-    is_named = any(folded(argument.name) == "epsilon" for argument in call.arguments)
+    is_named = any(fold_name(argument.name) == "epsilon" for argument in call.arguments)
     if epsilon.value > MOST_POSITIONAL_EPSILON and not is_named:
         amount = f"{float(epsilon.value):g}"
         raise refuse("large epsilon", function=call.name, amount=amount)
@@ -765,7 +765,7 @@ def aggregates() -> Mapping[str, str]:
     >>> aggregates()["avg"], aggregates()["count_star"]
     ('mean', 'count')
     """
-    asking = [statistic for statistic in STATISTICS.values() if forms_of(statistic)]
+    asking = [statistic for statistic in STATISTICS.values() if list_forms(statistic)]
     counts = dict.fromkeys(("count_star", "count_if", "countif", *_ANY), "count")
     return {name: statistic.kind for statistic in asking for name in statistic.sql_names} | counts
 
@@ -786,7 +786,7 @@ def private(select: Select) -> Select:
                 answer: Node = fill_template(_ANY[node.name], {"x": test})
                 return replace(answer, alias=node.alias, written=node)
             if is_dp(node) or _name(node) in kinds:
-                return _call_of(node, kinds)
+                return _build_call(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
 
     clauses = {name: getattr(select, name) for name in ("items", "modifiers", "having", "qualify")}
@@ -813,7 +813,7 @@ def with_intervals(
     for name, node in items:
         columns.append((name, node))
         steps = _steps(node, aliases) or []
-        aliases.setdefault(folded(name), node)
+        aliases.setdefault(fold_name(name), node)
         called = [functions()[step.name] for step in steps if isinstance(step, Function)]
         noted = any(hasattr(s, at) for s in called for at in ("clipping", "searches", "ends"))
         ends = ("low", "high", "note") if noted or notes_limits else _ENDS
@@ -836,7 +836,7 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
 
     Rounding, NULLIF and COALESCE are passed over. None for any other expression.
     """
-    name = called(node)
+    name = name_call(node)
     statistic = functions().get(name)
     if statistic is not None:
         return [node] if statistic.has_interval and statistic.answers_one else None
@@ -845,7 +845,7 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     operands = node.operands if isinstance(node, Function) else []
     inner = None
     if isinstance(node, Name):
-        inner = aliases.get(folded(".".join(node.path)))
+        inner = aliases.get(fold_name(".".join(node.path)))
     elif isinstance(node, Cast) and cast_to(node) in _WHOLE | _FLOATS:
         inner = node.operand
     elif name in {"round", "nullif", "ifnull"} and operands:
@@ -870,10 +870,10 @@ _ANY = {
 
 def _name(node: Node) -> str:
     distinct = "_distinct" if isinstance(node, Function) and node.distinct else ""
-    return f"{called(node)}{distinct}"
+    return f"{name_call(node)}{distinct}"
 
 
-def _call_of(node: Function, dp_names: Mapping[str, str]) -> Function:
+def _build_call(node: Function, dp_names: Mapping[str, str]) -> Function:
     """Return an aggregate as a dp_ call, and what is written in its place."""
     call = node
     if not is_dp(node):
@@ -884,7 +884,7 @@ def _call_of(node: Function, dp_names: Mapping[str, str]) -> Function:
             arguments = tuple(map(Argument, [order.value, *operands]))
             call = replace(node, orders=(), arguments=arguments)
         kind = dp_names[_name(call)]
-        if kind == "quantile" and call.arguments and called(call.operands[-1]) == "list_value":
+        if kind == "quantile" and call.arguments and name_call(call.operands[-1]) == "list_value":
             kind = "quantiles"
         call = replace(call, name=f"dp_{kind}", distinct=False, written=node)
         if node.name in {"count_if", "countif"} and len(call.arguments) == 1:

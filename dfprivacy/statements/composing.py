@@ -23,7 +23,7 @@ from itertools import takewhile, zip_longest
 from typing import Any, TypeVar
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import (
     DPError,
     InvalidQuestionError,
@@ -89,10 +89,10 @@ from dfprivacy.statements.nodes import (
     Subquery,
     Table,
     Target,
-    called,
     conjuncts,
-    folded,
+    fold_name,
     holds,
+    name_call,
     parse,
     rebuild,
     rebuild_part,
@@ -103,7 +103,7 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import OWNER, Expression
-from dfprivacy.statements.rows import about_all, list_keys, range_of, read_rows
+from dfprivacy.statements.rows import about_all, find_range, list_keys, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
@@ -145,9 +145,9 @@ def statement(select: Query, reader: Reader) -> Statement:
     release.outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
-    names = [folded(output.name) for output in release.outputs]
+    names = [fold_name(output.name) for output in release.outputs]
     for output in release.outputs:
-        if names.count(folded(output.name)) > 1:
+        if names.count(fold_name(output.name)) > 1:
             raise refuse("two columns in the result", twice=output.name)
     release.delta, release.selection, release.having = _having(select, release)
     release.qualify = tuple(
@@ -170,7 +170,7 @@ def statement(select: Query, reader: Reader) -> Statement:
     )
     key_table = compiler.key_table
     public = () if key_table is None else key_table.bag.columns
-    mine = {quoted(name) for name in {*release.columns} - {*public}}
+    mine = {quote(name) for name in {*release.columns} - {*public}}
     for call in release.answers if release.table_keys is not None else ():
         values = call.values or [""]  # count(*) would count public rows without a match
         if not mine.issuperset(values):
@@ -217,8 +217,10 @@ def _keys(
     sets_found.sort(key=len, reverse=True)
     columns: list[Column] = []
     for key in keys.values():
-        used = {folded(other.name) for other in columns}
-        columns.append(key if folded(key.name) not in used else replace(key, name=f"{key.name} "))
+        used = {fold_name(other.name) for other in columns}
+        columns.append(
+            key if fold_name(key.name) not in used else replace(key, name=f"{key.name} ")
+        )
     return tuple(columns), tuple(sets_found)
 
 
@@ -239,9 +241,9 @@ def _key(node: Node, release: Statement) -> Column:
         for index, (name, item) in enumerate(release.items)
         if not _is_released(item)
     ]
-    path = [*map(folded, node.path)] if isinstance(node, Name) else []
+    path = [*map(fold_name, node.path)] if isinstance(node, Name) else []
     for index, name, item in items:
-        is_alias = [folded(name)] == path
+        is_alias = [fold_name(name)] == path
         if is_alias and release.over_rows(item, index).sql != key.sql:  # by DuckDB's rule, too
             note = (
                 f"GROUP BY {name} is by the column of that name: write GROUP BY ALL for the alias"
@@ -271,7 +273,7 @@ def _having(
     return *next(iter(keeps), (None, None)), rest
 
 
-def tried(sql: str) -> str:
+def write_try(sql: str) -> str:
     """Return an expression over the released table that is NULL where it fails."""
     return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
 
@@ -348,7 +350,7 @@ class Statement:
     def item(self, path: Sequence[str], before: int | None = None) -> str | None:
         """Return the SQL of the item of the SELECT list that a name means; None for others."""
         for index, (name, item) in enumerate(self.items[:before] if len(path) == 1 else ()):
-            if folded(name) == folded(path[0]):
+            if fold_name(name) == fold_name(path[0]):
                 return self.written(item, index)
         return None
 
@@ -357,18 +359,18 @@ class Statement:
             case Function() if is_dp(node):
                 return self._answer(node)
             case EndOfSteps():
-                calls = {s: self._named(s) for s in node.steps if isinstance(s, Function)}
+                calls = {s: self._name_answer(s) for s in node.steps if isinstance(s, Function)}
                 self.with_ends |= {call for call, _ in calls.values()}
                 steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
-                index = _index_of(steps, self.computed)
+                index = _place_item(steps, self.computed)
                 return f"released.computed_{index}_{node.end}"
             case Subquery(released=str(name)):
                 return f"released.{name}"
             case Operator(sort="GROUPING_FUNCTION"):
                 return self._grouping(node)
             case Over():
-                sql = window(node, lambda part: tried(self.written(part)))
-                return f"released.window_{_index_of(sql, self.windows)}"
+                sql = window(node, lambda part: write_try(self.written(part)))
+                return f"released.window_{_place_item(sql, self.windows)}"
         if self.keys and not holds_dp(node):
             with suppress(RefusedStatementError, MissingColumnError):
                 sql, keys = self.over_rows(node).sql, [key.sql for key in self.keys]
@@ -382,7 +384,7 @@ class Statement:
             return text
         if not is_known:
             raise self.scope.missing(parts)
-        raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
+        raise refuse("column outside a dp_ call", quoted=quote(parts[-1]), name=parts[-1])
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
@@ -399,20 +401,20 @@ class Statement:
         ]
         return f"({' + '.join(bits)})"
 
-    def _named(self, node: Function) -> tuple[Call, str]:
+    def _name_answer(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
         seen, tables = self.scope.seen, self.compiler.tables
-        bounds = {quoted(term.column): term.bounds for term in seen if term.bounds is not None}
+        bounds = {quote(term.column): term.bounds for term in seen if term.bounds is not None}
 
-        def choices_of(part: Node) -> Bounds | None:
-            return range_of(self.over_rows(part), self.scope, tables)
+        def find_choices(part: Node) -> Bounds | None:
+            return find_range(self.over_rows(part), self.scope, tables)
 
-        call = read_call(node, self.over_rows, bounds, choices_of)
+        call = read_call(node, self.over_rows, bounds, find_choices)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 
     def _answer(self, node: Function) -> str:
-        call, name = self._named(node)
+        call, name = self._name_answer(node)
         start = f"released.{name}"
         if node.name.endswith("_interval"):
             self.with_ends.add(call)
@@ -434,7 +436,7 @@ class Statement:
         return f"{{{', '.join(named)}}}"
 
 
-def _index_of(item: T, items: list[T]) -> int:
+def _place_item(item: T, items: list[T]) -> int:
     """Return the place of an item in a list, at whose end it is put unless it is there."""
     if item not in items:
         items.append(item)
@@ -504,7 +506,7 @@ def read(text: object, reader: Reader) -> Script:
 
 def _taken_apart(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
-    text, start = folded(repr(select)), "release"
+    text, start = fold_name(repr(select)), "release"
     while re.search(rf"['\"]{start}", text):  # no name begins like those of released tables
         start += "_"
     pieces = _Taken(start, reader)
@@ -529,7 +531,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         statements = pieces.releases.values()
         columns = [[output.name for output in release.outputs] for release in statements]
         rest = with_ends(rest, dict(zip(pieces.names, columns, strict=True)))
-    return pieces.composed(rest)
+    return pieces.compose(rest)
 
 
 def asks(select: Query) -> bool:
@@ -594,9 +596,9 @@ class _Taken:
                 raise refuse("view in a schema", name=name)
         return {relation.path for relation in relations.values()}
 
-    def composed(self, rest: Query) -> Script:
+    def compose(self, rest: Query) -> Script:
         """Return the releases so far, and a query over them."""
-        used, find = _named(rest), self.reader.source.find
+        used, find = _list_table_names(rest), self.reader.source.find
         tables = tuple((name, find(label)) for label, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
         notes = (SHOWN_GROUPS,) if self.sums_groups else ()
@@ -626,7 +628,7 @@ class _Taken:
             if inner in self.releases or about_all(inner, self.reader):
                 released = self.release(inner)
                 if node.is_grouped and not self.reader.has_public_keys:
-                    self.ordinary |= _named(released)
+                    self.ordinary |= _list_table_names(released)
                 return released
             self._restore(before)
         self.unreleased[id(node)] = node
@@ -639,9 +641,9 @@ class _Taken:
         self.releases, self.tables, self.lent = state
 
     def _over_answers(self, node: Query) -> Query:
-        self.recursive |= {folded(entry.name) for entry in node.ctes}
+        self.recursive |= {fold_name(entry.name) for entry in node.ctes}
         inner: Query = rebuild(node, self._part)
-        if isinstance(inner, Select) and not inner.keys and _source_of(inner) & self.ordinary:
+        if isinstance(inner, Select) and not inner.keys and _find_source(inner) & self.ordinary:
             calls = [n for n in walk(inner.items, queries=False) if isinstance(n, Function)]
             counts = (c.name in {"count", "count_star"} and not c.distinct for c in calls)
             self.counts_groups |= any(counts)
@@ -662,9 +664,9 @@ class _Taken:
                     self.rows = name
                     raise
             case Other(sort="SHOW_REF"):
-                return self._described(node)
+                return self._describe_tables(node)
             case Other(sort="TABLE_FUNCTION"):
-                if called(dict(node.parts).get("function")) not in _TABLES:
+                if name_call(dict(node.parts).get("function")) not in _TABLES:
                     raise refuse_table_function(node, self.reader.engine)
             case Other(sort="VALUE_PARAMETER" | "BASE_TABLE" | "SUBQUERY" | "JOIN" | "WINDOW"):
                 raise refuse_node(node)
@@ -675,9 +677,9 @@ class _Taken:
     def _table(self, node: Table) -> Node:
         """Return a table that the rest of a statement may name: a recursive CTE or a public one."""
         path = node.path
-        if tuple(map(folded, path)) in _CATALOG:
+        if tuple(map(fold_name, path)) in _CATALOG:
             return replace(self._catalog(path[1]), alias=node.alias or path[1])
-        if len(path) == 1 and folded(path[0]) in self.recursive:
+        if len(path) == 1 and fold_name(path[0]) in self.recursive:
             return node
         if not self.public or self.reader.source.find(path).path not in self.public:
             self.rows = ".".join(path)
@@ -685,7 +687,7 @@ class _Taken:
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
         return replace(node, path=(name,), alias=node.alias or path[-1])
 
-    def _described(self, node: Other) -> Node:
+    def _describe_tables(self, node: Other) -> Node:
         """Return SHOW TABLES, or DESCRIBE of a table, as a table of constants."""
         match dict(node.parts):
             case {"show_type": "SHOW_SPECIAL", "table_name": '"tables"'}:
@@ -717,7 +719,7 @@ class _Taken:
         """Return a table of the catalog as constants: names and declared types alone."""
         tables, start = self._tables(), "table_catalog, table_schema, table_name"
         full = [((*("memory", "main", "")[: 3 - len(t.path)], *t.path), t) for t in tables]
-        if folded(name) == "tables":
+        if fold_name(name) == "tables":
             kinds = {True: "BASE TABLE", False: "VIEW"}
             rows = [(*path, kinds[table.definition is None]) for path, table in full]
             return self._constants(rows, f"{start}, table_type")
@@ -747,7 +749,7 @@ class _Taken:
                 return self.below(node)
             case Derived() | Subquery():
                 scalar = node if isinstance(node, Subquery) and node.sort == "SCALAR" else None
-                name = self._taken_of(node, scalar)
+                name = self._name_taken(node, scalar)
                 if name is not None:
                     lent = select_all(name)
                     if isinstance(node, Derived):
@@ -760,19 +762,21 @@ class _Taken:
                     return replace(scalar, query=value, released=name, written=written)
         return rebuild(node, self._inside)
 
-    def _taken_of(self, node: Derived | Subquery, scalar: Subquery | None) -> str | None:
+    def _name_taken(self, node: Derived | Subquery, scalar: Subquery | None) -> str | None:
         """Return the name of what a query over released answers makes; None for one over rows."""
         before = self._state()
         try:
             with suppress(_Unreleased):
                 rest = self.query(node.query)
                 is_cte = isinstance(node, Derived) and node.cte is not None
-                if is_cte or not {folded(n) for n in self.names}.isdisjoint(_named(rest)):
+                if is_cte or not {fold_name(n) for n in self.names}.isdisjoint(
+                    _list_table_names(rest)
+                ):
                     if scalar is None:
                         columns = select_all("").items
-                        return self._lent(select_from(rest, columns, "lent"))
+                        return self._lend_released(select_from(rest, columns, "lent"))
                     value = replace(scalar, alias="value", query=rest)  # one row
-                    return self._lent(select_item(value), single=True)
+                    return self._lend_released(select_item(value), single=True)
         except DPError as error:
             if asks(node.query):
                 raise
@@ -789,23 +793,23 @@ class _Taken:
         givens: dict[str, Given] = {}
         with suppress(DPError):
             for name, release in zip(self.names, self.releases.values(), strict=True):
-                outputs = {output.sql: folded(output.name) for output in release.outputs}
+                outputs = {output.sql: fold_name(output.name) for output in release.outputs}
                 names = [outputs.get(f"released.key_{n}", "") for n in range(len(release.keys))]
                 unique = None if "" in names or release.sets else frozenset(names)
                 table = planned(Script((release,)))
                 givens[name] = Given(name, None, table, single=False, unique=unique)
             tables = Tables(None, self.reader.source, self.reader.engine, givens)
             scope = Compiler(tables).query(_without_conditions(rest))
-            columns = {visible.column: folded(visible.name) for visible in scope.seen}
+            columns = {visible.column: fold_name(visible.name) for visible in scope.seen}
             unique = scope.bag.unique
             return None if unique is None else frozenset(columns[name] for name in unique)
         return None
 
-    def _lent(self, rest: Query, *, single: bool = False) -> str:
+    def _lend_released(self, rest: Query, *, single: bool = False) -> str:
         """Return the name of a table that is made of the releases so far."""
         if rest not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
-            script, planned = self.composed(rest), self.reader.planned
+            script, planned = self.compose(rest), self.reader.planned
             computed = self.reader.computed
             assert planned is not None  # noqa: S101 whoever reads plans
             assert computed is not None  # noqa: S101 as above
@@ -817,13 +821,13 @@ class _Taken:
         return self.lent[rest]
 
 
-def _source_of(query: Query) -> set[str]:
+def _find_source(query: Query) -> set[str]:
     """Return the name of the one table that a query projects and filters, if there is one."""
     match query:
         case Select(source=Derived(query=inner)):
-            return _source_of(inner)
+            return _find_source(inner)
         case Select(source=Table(path=(name,))):
-            return {folded(name)}
+            return {fold_name(name)}
     return set()
 
 
@@ -837,8 +841,8 @@ def _without_conditions(node: Any) -> Any:
     return rebuild(node, _without_conditions)
 
 
-def _named(tree: object) -> set[str]:
-    return {folded(node.name) for node in walk(tree) if isinstance(node, Table)}
+def _list_table_names(tree: object) -> set[str]:
+    return {fold_name(node.name) for node in walk(tree) if isinstance(node, Table)}
 
 
 def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
@@ -851,20 +855,20 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
         return rest
     if any(isinstance(part, Distinct | Star) for part in (*rest.modifiers, *rest.items)):
         return rest
-    names_by_table = {folded(name): frozenset(map(folded, c)) for name, c in columns.items()}
+    names_by_table = {fold_name(name): frozenset(map(fold_name, c)) for name, c in columns.items()}
     tables = [*_tables_in(rest.source, names_by_table)]
     items = [item for item in rest.items if isinstance(item, Name)]
-    used = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
+    used = {fold_name(item.alias) for item in rest.items} | {fold_name(n.path[-1]) for n in items}
     added: list[Node] = []
     for item in items:
         *of, column = item.path
-        needed = {folded(f"{column}{end}") for end in ("", "_low", "_high")}
+        needed = {fold_name(f"{column}{end}") for end in ("", "_low", "_high")}
         sources = [(name, has) for name, has in tables if needed <= has and of in ([], [name])]
         for source, has in sources if len(sources) == 1 else ():
-            ends = [end for end in ("_low", "_high", "_note") if folded(f"{column}{end}") in has]
+            ends = [end for end in ("_low", "_high", "_note") if fold_name(f"{column}{end}") in has]
             new = {f"{item.alias or column}{end}": (source, f"{column}{end}") for end in ends}
-            if used.isdisjoint(map(folded, new)):
-                used |= set(map(folded, new))
+            if used.isdisjoint(map(fold_name, new)):
+                used |= set(map(fold_name, new))
                 added += [replace(item, path=path, alias=name) for name, path in new.items()]
     return replace(rest, items=(*rest.items, *added))
 
@@ -886,5 +890,5 @@ def _tables_in(
                 source = query.source if is_all else query
             columns_of = frozenset[str]()
             if isinstance(source, Table) and not source.columns:
-                columns_of = released.get(folded(source.name), columns_of)
+                columns_of = released.get(fold_name(source.name), columns_of)
             yield node.alias or getattr(node, "name", ""), columns_of

@@ -22,8 +22,8 @@ from datetime import date, timedelta
 from functools import cache, lru_cache
 from typing import Any
 
-from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.embedded import open_embedded
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.nodes import (
     Argument,
@@ -42,14 +42,14 @@ from dfprivacy.statements.nodes import (
     Subquery,
     Type,
     arguments,
-    called,
     cast_to,
-    folded,
+    find_text,
+    fold_name,
     literal,
+    name_call,
     quote_if_needed,
     rebuild,
     refuse_node,
-    text_of,
     walk,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
@@ -71,30 +71,30 @@ _SMALL = 18
 """Most digits of a DECIMAL whose sum over any number of rows still fits."""
 
 
-def base_of(sort: str) -> str:
+def find_base_type(sort: str) -> str:
     """Return a type without its digits or categories."""
     return sort.partition("(")[0]
 
 
 def _digits(sort: str) -> int:
     """Return the digits of a DECIMAL; 0 for other types."""
-    return int(sort[8:].partition(",")[0]) if base_of(sort) == "DECIMAL" else 0
+    return int(sort[8:].partition(",")[0]) if find_base_type(sort) == "DECIMAL" else 0
 
 
 def is_single(sort: str) -> bool:
     """Return True for types whose equal values are identical."""
-    return base_of(sort) in SINGLE | {"DECIMAL", "ENUM", '"NULL"', "NULL"}
+    return find_base_type(sort) in SINGLE | {"DECIMAL", "ENUM", '"NULL"', "NULL"}
 
 
 def require_single(sort: str, what: str) -> None:
     """Refuse a type in which equal values may have several forms."""
     if not is_single(sort):
-        raise refuse("equal values that differ", what=what, base=base_of(sort))
+        raise refuse("equal values that differ", what=what, base=find_base_type(sort))
 
 
 def one_float(name: str, sort: str) -> str:
     """Return the SQL of floats in which equal values have one form: 0.0 is -0.0, NaN is any NaN."""
-    column = quoted(name)
+    column = quote(name)
     return (
         f"CASE WHEN isnan({column}) THEN CAST('NaN' AS {sort}) "
         f"WHEN {column} = 0 THEN CAST(0 AS {sort}) ELSE {column} END"
@@ -103,13 +103,13 @@ def one_float(name: str, sort: str) -> str:
 
 def require_exact(sort: str, name: str) -> None:
     """Refuse a running sum of numbers that depends on their order."""
-    if base_of(sort) not in WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
-        raise refuse("running sum", name=name, base=base_of(sort))
+    if find_base_type(sort) not in WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
+        raise refuse("running sum", name=name, base=find_base_type(sort))
 
 
 def are_comparable(first: str, second: str) -> bool:
     """Return True for types that compare without a cast that can fail."""
-    bases = {base_of(first), base_of(second)}
+    bases = {find_base_type(first), find_base_type(second)}
     is_close = bases <= WHOLE - {"UBIGINT"} or bases == FLOATS
     return is_close or first == second
 
@@ -159,14 +159,14 @@ class Aggregate:
 def exact_sum(call: Aggregate, kinds: Mapping[str, str]) -> tuple[str, str]:
     """Return an aggregate with one value in any order, and what reads the list it collects."""
     name, argument, sort = call.name, call.argument, kinds.get(call.argument, "")
-    text, base = quoted(argument), base_of(sort)
+    text, base = quote(argument), find_base_type(sort)
     once = "DISTINCT " if call.is_unique else ""
     if name in ORDERED or (name == "count" and call.is_unique):
         for column in call.uses:
             require_single(kinds[column], f"{name} by {column!r}")
     if name in ORDERED:  # the value itself breaks ties
-        order = ", ".join([*(f"{quoted(column)} {way}" for column, way in call.order), text])
-        present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in sorted(call.uses))
+        order = ", ".join([*(f"{quote(column)} {way}" for column, way in call.order), text])
+        present = " AND ".join(f"{quote(column)} IS NOT NULL" for column in sorted(call.uses))
         by_value = f"first({text} ORDER BY {order}) FILTER (WHERE {present})"
         return (
             by_value if name in ORDERED_BY_VALUE else f"{name}({once}{text} ORDER BY {order})",
@@ -226,7 +226,7 @@ def is_whole_sum(window: Any, kinds: Mapping[str, str]) -> bool:
     if window.function not in {"sum", "avg"} or window.order or window.frame:
         return False
     kind = kinds[window.arguments[0]]
-    return base_of(kind) in FLOATS | {"HUGEINT"} or _digits(kind) > _SMALL
+    return find_base_type(kind) in FLOATS | {"HUGEINT"} or _digits(kind) > _SMALL
 
 
 _MOST = 2**31
@@ -389,14 +389,14 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 """INTERVAL '7' DAY is to_days(CAST(trunc(CAST('7' AS DOUBLE)) AS INTEGER)) in DuckDB's tree."""
 
 
-def shielded(node: Function, inner: Inner) -> Inner:
+def shield_arguments(node: Function, inner: Inner) -> Inner:
     """Return a writer of the arguments that plans only types with the named parts."""
     name, start, end = node.name, "", ""
     dated = name in _PLACED
     if name == "epoch_ms":  # of a number it makes times that have no place in DuckDB's calendar
         start, end = "date_trunc('microsecond', ", ")"
     elif not dated and name in _PARTED - _CUT:
-        part = folded(next(map(text_of, node.operands), None) or "").removesuffix("s")
+        part = fold_name(next(map(find_text, node.operands), None) or "").removesuffix("s")
         if name not in _TAKEN:
             dated = part not in _CLOCK
         elif part in _LENGTHS:
@@ -419,7 +419,7 @@ def check_dates(node: Function) -> None:
         case "time_bucket":
             text, unit = _width(first)
             width = _WIDTH.match(text.strip())
-            named = folded((width and width[2]) or "").removesuffix("s")
+            named = fold_name((width and width[2]) or "").removesuffix("s")
             if width is None or bool(unit) == bool(named) or (unit or named) not in _WIDTHS:
                 raise refuse("width")
             kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
@@ -427,8 +427,8 @@ def check_dates(node: Function) -> None:
                 if cast_to(operand) not in kinds or _cast_text(operand) is None:
                     raise refuse("origin")
         case "timezone":  # another name would end the query
-            zone = text_of(first) if len(operands) == 2 else None
-            if zone is None or folded(zone) not in _list_zones():
+            zone = find_text(first) if len(operands) == 2 else None
+            if zone is None or fold_name(zone) not in _list_zones():
                 raise refuse("zone")
         case "strptime":  # a text must not name its time zone
             formats = [
@@ -437,7 +437,7 @@ def check_dates(node: Function) -> None:
                 else [operand]
                 for operand in operands[1:]
             ]
-            texts = [text_of(operand) for group in formats for operand in group]
+            texts = [find_text(operand) for group in formats for operand in group]
             if any(text is None or "%Z" in text for text in texts):
                 raise refuse("format")
         case "make_timestamp" if len(operands) == 1:
@@ -446,9 +446,9 @@ def check_dates(node: Function) -> None:
     if name in _CONSTANTS and not constant:
         raise refuse("path or separator", name=name)
     if name in _PARTED:
-        part = text_of(first)
+        part = find_text(first)
         parts = PARTS if name in _TAKEN else PARTS - {"era"}
-        if part is None or folded(part).removesuffix("s") not in parts:
+        if part is None or fold_name(part).removesuffix("s") not in parts:
             raise refuse("part of a date")
 
 
@@ -459,16 +459,16 @@ _CONSTANTS = frozenset(("->>", "json_extract_string", "string_split", "str_split
 @cache
 def _list_zones() -> frozenset[str]:
     """Return the names of time zones, in lower case."""
-    with embedded(idle=True) as engine:
+    with open_embedded(idle=True) as engine:
         rows = engine.execute("SELECT name FROM pg_timezone_names()").fetchall()
-    return frozenset(folded(name) for (name,) in rows)
+    return frozenset(fold_name(name) for (name,) in rows)
 
 
-def span_of(node: Node) -> timedelta | None:
+def read_span(node: Node) -> timedelta | None:
     """Return the duration of a constant interval in one unit, at most weeks; None for others."""
     text, unit = _width(node)
     match = _SPAN.match(text.strip())
-    name = unit or folded((match and match[2]) or "").removesuffix("s")
+    name = unit or fold_name((match and match[2]) or "").removesuffix("s")
     if match is None or name not in _SPANS or bool(unit) == bool(match[2]):
         return None
     return timedelta(**{f"{name}s": int(match[1])})
@@ -478,7 +478,7 @@ def _width(node: Node | None) -> tuple[str, str]:
     """Return the text of a constant interval, and its unit where the text does not hold it."""
     if cast_to(node) == "INTERVAL":
         return _cast_text(node) or "", ""
-    unit = _MADE.get(called(node), "")
+    unit = _MADE.get(name_call(node), "")
     while unit and node is not None and not literal(node)[1]:
         match node:
             case Function(name=name) if name in {*_MADE, "trunc"}:
@@ -492,7 +492,7 @@ def _width(node: Node | None) -> tuple[str, str]:
 
 def _cast_text(node: Node | None) -> str | None:
     """Return the text constant that a node casts, if it does."""
-    return text_of(node.operand) if isinstance(node, Cast) else None
+    return find_text(node.operand) if isinstance(node, Cast) else None
 
 
 @dataclass(frozen=True)
@@ -551,7 +551,7 @@ def write(node: Node) -> str:
         case Constant():
             return _write_constant(node)
         case Function():
-            return _write_call(node, shielded(node, write))
+            return _write_call(node, shield_arguments(node, write))
         case Operator():
             return _write_operator(node)
         case Case():
@@ -565,7 +565,7 @@ def write(node: Node) -> str:
 
 def is_dp(node: object) -> bool:
     """Return True if a node is a dp_ call, by its name."""
-    return called(node).startswith("dp_")
+    return name_call(node).startswith("dp_")
 
 
 _DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}
@@ -621,7 +621,7 @@ def write_frame(node: Over, inner: Inner) -> str:
 def condition(node: Node, sql: str) -> str:
     """Return a condition that is true, false or NULL, as it was written."""
     is_truth = isinstance(node, Operator) and node.sort in _TRUTHS
-    plain = is_truth or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
+    plain = is_truth or name_call(node) in _TRUE or literal(node)[0] == "BOOLEAN"
     return sql if plain else f"CAST({sql} AS BOOLEAN)"
 
 
@@ -649,7 +649,7 @@ def _write_call(call: Function, inner: Inner) -> str:
     if is_dp(call):
         raise refuse("dp_ call here", name=name)
     if name in _ESCAPED and len(operands) == 3:
-        pattern, mark = text_of(operands[1]), text_of(operands[2]) or ""
+        pattern, mark = find_text(operands[1]), find_text(operands[2]) or ""
         is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
         if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
             raise refuse("ESCAPE")  # DuckDB could end a query for it in spite of TRY
@@ -667,10 +667,10 @@ def _write_call(call: Function, inner: Inner) -> str:
 def _write_operator(node: Operator) -> str:
     sort, operands = node.sort, node.operands
     if sort == "STRUCT_EXTRACT":
-        owner, name = operands[0], text_of(operands[1])
+        owner, name = operands[0], find_text(operands[1])
         if name is None:
             raise refuse_node(node)
-        return field_of(write(owner), name)
+        return write_field(write(owner), name)
     if sort == "ARRAY_EXTRACT":
         kind, text = literal(operands[1])
         if kind != "INTEGER" or not text.removeprefix("-").isdecimal():
@@ -690,7 +690,7 @@ def _write_operator(node: Operator) -> str:
     raise refuse_node(node)
 
 
-def field_of(sql: str, name: str) -> str:
+def write_field(sql: str, name: str) -> str:
     """Return the SQL of a field."""
     literal_name = name.replace("'", "''")
     return f"struct_extract({sql}, '{literal_name}')"
@@ -775,7 +775,7 @@ def certain(node: Node) -> str:  # noqa: PLR0911 one line a form
             return node.kind
         case Function(name="~~" | "!~~"):
             value, pattern = node.operands
-            is_text = text_of(pattern) is not None and certain(value) == "VARCHAR"
+            is_text = find_text(pattern) is not None and certain(value) == "VARCHAR"
             return "BOOLEAN" if is_text else ""
         case Operator() if node.sort in _TRUTHS:
             types = [certain(operand) for operand in node.operands]
@@ -928,14 +928,14 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
             case Cast(tries=False, operand=Constant(kind="STRING", text=text)):
                 texts, expected = [text], type_name(part.type)
             case Operator(operands=operands) if part.sort in _COMPARISONS:
-                texts = [text for text in map(text_of, operands) if text is not None]
+                texts = [text for text in map(find_text, operands) if text is not None]
                 kinds = (
                     type_name(operand.type) if isinstance(operand, Cast) else find_kind(operand)
                     for operand in operands
                     if texts and isinstance(operand, Cast | ColumnRef)
                 )
                 expected = next(filter(None, kinds), "")
-        name = base_of(expected)
+        name = find_base_type(expected)
         for text in texts if name in _PARSED else ():
             if not _is_readable(text, expected):
                 example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
@@ -945,7 +945,7 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
 
 def find_other_spellings(text: str) -> str:
     """Return a type that a file's reader may see in a text, and write in other ways; "" if none."""
-    if folded(text) in {"true", "false"}:
+    if fold_name(text) in {"true", "false"}:
         return "BOOLEAN"
     kinds = ("DOUBLE", "TIMESTAMP", "TIME") if any(map(str.isdecimal, text)) else ()
     return next((kind for kind in kinds if _is_readable(text, kind)), "")
@@ -953,6 +953,6 @@ def find_other_spellings(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_readable(text: str, expected: str) -> bool:
-    with embedded(idle=True) as engine:
+    with open_embedded(idle=True) as engine:
         query = f"SELECT TRY_CAST(? AS {expected}) IS NOT NULL"
         return engine.execute(query, [text]).fetchone() == (True,)

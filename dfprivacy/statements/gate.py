@@ -32,19 +32,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
-from dfprivacy.engine.embedded import UTC, embedded, in_time_zone, set_time_zone
+from dfprivacy.engine.embedded import UTC, in_time_zone, open_embedded, set_time_zone
 from dfprivacy.engine.files import (
     DataFiles,
     RowCondition,
     declare_file,
     list_data_files,
-    quoted,
+    quote,
     read_file,
 )
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
-from dfprivacy.engine.returning import values_of
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.returning import list_values
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
@@ -56,8 +56,8 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.release.terms import Unit
-from dfprivacy.statements.expressions import ROW_FUNCTIONS, field_of
-from dfprivacy.statements.nodes import Target, folded
+from dfprivacy.statements.expressions import ROW_FUNCTIONS, write_field
+from dfprivacy.statements.nodes import Target, fold_name
 from dfprivacy.statements.rules import nearly, refuse, refuse_part, words
 from dfprivacy.statements.schema import Schema
 
@@ -121,7 +121,7 @@ _READ: Mapping[str, Callable[[str, Any], str]] = {
 """How values are read whose type can hold numbers that are none of its values."""
 
 
-def gated(
+def gate_rows(
     relation: duckdb.DuckDBPyRelation, plain_columns: Collection[str] = ()
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation whose values are those of its declared types; nothing is read.
@@ -130,16 +130,16 @@ def gated(
     such values.
     """
     read = reads(relation.columns, relation.types)
-    read |= {name: quoted(name) for name in read if name in plain_columns}
-    if all(sql == quoted(name) for name, sql in read.items()):
+    read |= {name: quote(name) for name in read if name in plain_columns}
+    if all(sql == quote(name) for name, sql in read.items()):
         return relation
-    return relation.project(", ".join(f"{sql} AS {quoted(name)}" for name, sql in read.items()))
+    return relation.project(", ".join(f"{sql} AS {quote(name)}" for name, sql in read.items()))
 
 
 def reads(columns: Sequence[str], kinds: Sequence[Any]) -> dict[str, str]:
     """Return how columns of some types are read, each by its name."""
     pairs = zip(columns, kinds, strict=True)
-    return {name: _read(quoted(name), kind, name) for name, kind in pairs}
+    return {name: _read(quote(name), kind, name) for name, kind in pairs}
 
 
 def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
@@ -148,7 +148,7 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
         raise UnsupportedDtypeError(
             f"column {column!r} is of type {str(kind.id).upper()}, and one row of it could end the "
             "query",
-            hint=f"give it a plain type: ALTER TABLE t ALTER {quoted(column)} TYPE VARCHAR",
+            hint=f"give it a plain type: ALTER TABLE t ALTER {quote(column)} TYPE VARCHAR",
         )
     if kind.id in _READ:
         return _READ[kind.id](sql, kind)
@@ -156,12 +156,12 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
         return sql
     inner = [child for child in kind.children if child[0] != "size"]
     if kind.id == "struct":
-        fields = [field_of(sql, name) for name, _ in inner]
+        fields = [write_field(sql, name) for name, _ in inner]
         read = [_read(f, child, column, depth) for f, (_, child) in zip(fields, inner, strict=True)]
         if read == fields:
             return sql
         named = zip(inner, read, strict=True)
-        packed = ", ".join(f"{quoted(name)} := {field}" for (name, _), field in named)
+        packed = ", ".join(f"{quote(name)} := {field}" for (name, _), field in named)
         return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END"
     element = f"each_{depth}"
     read_each = [_read(element, child, column, depth + 1) for _, child in inner]
@@ -175,12 +175,12 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
     return f"CAST(list_transform({sql}, lambda {element}: {read_each[0]}) AS {kind})"
 
 
-def twin_of(
+def build_twin(
     names: Sequence[str], kinds: Sequence[object], engine: duckdb.DuckDBPyConnection
 ) -> duckdb.DuckDBPyRelation:
     """Return columns of these types without rows, on an engine that holds nothing else."""
     pairs = zip(names, kinds, strict=True)
-    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in pairs)
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in pairs)
     with suppress(duckdb.Error):  # raised below, without DuckDB's words
         return engine.sql(f"SELECT {columns or NO_COLUMN} WHERE false")
     raise UnsupportedDtypeError(
@@ -210,7 +210,7 @@ def _decode_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         column = pc.if_else(is_within, column, pa.scalar(None, kind))
         unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
         return column.cast(unit)
-    plain = _decoded(kind, name)
+    plain = _remove_dictionaries(kind, name)
     return column if plain == kind else column.cast(plain)
 
 
@@ -218,10 +218,10 @@ _PER_UNIT = {"s": 10**6, "ms": 10**3}
 _MOST = 2**63 - 1
 
 
-def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
+def _remove_dictionaries(kind: pa.DataType, name: str) -> pa.DataType:
     """Return a type without dictionaries, whose entries would be part of it, at any depth."""
     if pa.types.is_dictionary(kind):
-        return _decoded(kind.value_type, name)
+        return _remove_dictionaries(kind.value_type, name)
     if pa.types.is_decimal256(kind):
         raise no_type(kind, name)
     if not pa.types.is_nested(kind):
@@ -230,7 +230,7 @@ def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
     def inside(inner: pa.DataType) -> pa.DataType:
         if _is_scaled(inner) or pa.types.is_run_end_encoded(inner):
             raise no_type(inner, name)
-        return _decoded(inner, name)
+        return _remove_dictionaries(inner, name)
 
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(inside(field.type)) for field in kind.fields])
@@ -392,7 +392,7 @@ _REFERRED_TO = """
 _Found = tuple[str, str, str, bool]
 
 
-def looked_up(
+def look_up(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[str] = ()
 ) -> list[Any]:
     """Return the rows of a query of the catalog."""
@@ -421,13 +421,13 @@ class Place:
 
     def find(self, parts: Names, view: Relation | None = None) -> Relation:  # noqa: ARG002 no views
         """Return the relation of a name, as seen from a view if it stands in one."""
-        names = {folded(name): name for name in self.frames}
-        name = names.get(folded(parts[0])) if len(parts) == 1 else None
+        names = {fold_name(name): name for name in self.frames}
+        name = names.get(fold_name(parts[0])) if len(parts) == 1 else None
         if name is None:
             names_of_frames = ", ".join(map(repr, self.frames))
             raise refuse("no frame", name=".".join(parts), known=names_of_frames)
-        source = self.seen.setdefault(name, source_of(self.frames[name]))
-        if len({folded(column) for column in source.columns}) < len(source.columns):
+        source = self.seen.setdefault(name, open_frame_source(self.frames[name]))
+        if len({fold_name(column) for column in source.columns}) < len(source.columns):
             raise MissingColumnError(
                 "two columns of the frame have names that are one to SQL",
                 hint="rename them: SQL does not tell x from X",
@@ -438,7 +438,7 @@ class Place:
         """Return the names of all relations."""
         return [(name,) for name in self.frames]
 
-    def fenced(self) -> AbstractContextManager[None]:
+    def fence(self) -> AbstractContextManager[None]:
         """Return a block in which rows are read as the query is written: by our own engine."""
         return nullcontext()
 
@@ -456,7 +456,7 @@ class Place:
         result = relation.table.rows(names, engine, conditions)
         name = f"rows_read_{next(_NUMBERS)}"
         engine.register(name, result)  # a temporary view: it goes with the engine of the call
-        return result, quoted(name)
+        return result, quote(name)
 
     def lend(
         self, table: pa.Table, engine: duckdb.DuckDBPyConnection
@@ -464,7 +464,7 @@ class Place:
         """Return a table that has been released, and the name by which `query` reads it."""
         name = f"released_{uuid4().hex}"
         engine.register(name, table)
-        return engine.view(name), quoted(name)
+        return engine.view(name), quote(name)
 
     def take_back(self) -> None:
         """Take back what was lent."""
@@ -518,7 +518,7 @@ class ConnectionSource(Place):
         if view is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
         *path, is_view = matches[0]
-        if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
+        if look_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
             raise refuse("another system", name=".".join(parts))
         if matches[0] not in self.seen:
             self.seen[matches[0]] = self._relation((*path,), is_view=is_view)
@@ -531,9 +531,9 @@ class ConnectionSource(Place):
 
     def _relation(self, path: Names, *, is_view: bool) -> Relation:
         """Return a table or view."""
-        columns = looked_up(self.connection, _COLUMNS, path)
+        columns = look_up(self.connection, _COLUMNS, path)
         if is_view:
-            ((definition,),) = looked_up(self.connection, _DEFINITION, path)
+            ((definition,),) = look_up(self.connection, _DEFINITION, path)
             return Relation(path, tuple(name for name, *_ in columns), definition)
         kinds = {name: kind for name, kind, _ in columns}
         computed = {name for name, _, is_generated in columns if is_generated}
@@ -541,13 +541,13 @@ class ConnectionSource(Place):
         def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             for column in computed.intersection(names):
                 raise refuse("GENERATED", own=column)
-            return twin_of(names, [kinds[column] for column in names], engine)
+            return build_twin(names, [kinds[column] for column in names], engine)
 
         def rows(names: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            chosen = ", ".join(map(quoted, names)) or NO_COLUMN
-            return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
+            chosen = ", ".join(map(quote, names)) or NO_COLUMN
+            return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quote, path))}")  # noqa: S608 names are quoted
 
-        ((text,),) = looked_up(self.connection, _DECLARED, path)
+        ((text,),) = look_up(self.connection, _DECLARED, path)
         names = tuple(kinds)
         collated = tuple(
             n for n in names if re.search(rf'[( "]{re.escape(n)}"? VARCHAR COLLATE ', text)
@@ -563,7 +563,7 @@ class ConnectionSource(Place):
         conditions: Sequence[RowCondition] = (),  # noqa: ARG002 the connection reads its own tables
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return columns of a table, and its name."""
-        return relation.table.rows(names, engine), ".".join(map(quoted, relation.path))
+        return relation.table.rows(names, engine), ".".join(map(quote, relation.path))
 
     def lend(
         self, table: pa.Table, engine: duckdb.DuckDBPyConnection
@@ -572,7 +572,7 @@ class ConnectionSource(Place):
         name = f"released_{uuid4().hex}"
         self.connection.register(name, table)
         self.lent.append(name)
-        return engine.from_arrow(table), f"temp.main.{quoted(name)}"
+        return engine.from_arrow(table), f"temp.main.{quote(name)}"
 
     def take_back(self) -> None:
         """Take back what was lent."""
@@ -582,7 +582,7 @@ class ConnectionSource(Place):
     @contextmanager
     def in_time_zone(self, name: str | None) -> Iterator[None]:
         """Use the connection's own time zone within a block, or set the named one meanwhile."""
-        ((before,),) = looked_up(self.connection, "SELECT current_setting('TimeZone')")
+        ((before,),) = look_up(self.connection, "SELECT current_setting('TimeZone')")
         if name is not None:
             set_time_zone(self.connection, name)
         try:
@@ -600,12 +600,12 @@ class ConnectionSource(Place):
     @cached_property
     def _relations(self) -> list[_Found]:
         """The tables and views that there are, as one statement sees them."""
-        return looked_up(self.connection, _RELATIONS)
+        return look_up(self.connection, _RELATIONS)
 
     @cached_property
     def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
         """The current database, and the databases and schemas in which plain names are."""
-        ((database, schema, text, schemas),) = looked_up(self.connection, _LOOKS_IN)
+        ((database, schema, text, schemas),) = look_up(self.connection, _LOOKS_IN)
         if not schemas:
             return database, [(database, schema)]
         places = [
@@ -626,15 +626,15 @@ class ConnectionSource(Place):
             database, looked_in = self._looked_in
             (outer,) = qualifier
             around = (_TEMPORARY, *looked_in)
-            places = [path for path in around if folded(outer) in map(folded, path)]
+            places = [path for path in around if fold_name(outer) in map(fold_name, path)]
             places += [(database_name, outer) for database_name, _ in inside]
             places += [(database, outer), (outer, "main"), ("temp", outer)]
-        named = [row for row in self._relations if folded(row[2]) == folded(name)]
-        in_order = dict.fromkeys(tuple(map(folded, path)) for path in places)
-        return [row for at in in_order for row in named if at == tuple(map(folded, row[:2]))]
+        named = [row for row in self._relations if fold_name(row[2]) == fold_name(name)]
+        in_order = dict.fromkeys(tuple(map(fold_name, path)) for path in places)
+        return [row for at in in_order for row in named if at == tuple(map(fold_name, row[:2]))]
 
     @contextmanager
-    def fenced(self) -> Iterator[None]:
+    def fence(self) -> Iterator[None]:
         """Switch the optimizer of the connection off for a block: rows are read as written."""
         query = "SELECT current_setting('enable_optimizer')"
         ((was_on,),) = self.connection.execute(query).fetchall()
@@ -659,7 +659,7 @@ class ConnectionSource(Place):
             *_, is_view = existing
             if is_view or not target.replaces:
                 raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
-            if looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
+            if look_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
                 raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
             self._create(target, empty, "EXPLAIN ")
@@ -670,7 +670,7 @@ class ConnectionSource(Place):
         """Make a table of released rows, or only explain how."""
         name = f"released_{uuid4().hex}"
         start = f"CREATE {'OR REPLACE ' * target.replaces}{'TEMP ' * target.temporary}TABLE"
-        path, source = ".".join(map(quoted, target.path)), f"temp.main.{quoted(name)}"
+        path, source = ".".join(map(quote, target.path)), f"temp.main.{quote(name)}"
         self.connection.register(name, table)
         try:
             self.connection.execute(f"{explain}{start} {path} AS SELECT * FROM {source}")  # noqa: S608 names are quoted
@@ -680,7 +680,7 @@ class ConnectionSource(Place):
     def make(self, target: Target, table: pa.Table) -> None:
         """Make a fresh table of released rows; an error hands them over, as they are paid for."""
         with suppress(EngineError):
-            return guarded(lambda: self._create(target, table))
+            return run_guarded(lambda: self._create(target, table))
         raise OutputError(
             f"CREATE TABLE {target.name}: what else is under way in the database does not allow it",
             hint="the rows are released and charged: they are the error's own `released`",
@@ -689,7 +689,7 @@ class ConnectionSource(Place):
 
 
 @contextmanager
-def place_of(connection: object, frames: Mapping[str, object]) -> Iterator[Place]:
+def open_place(connection: object, frames: Mapping[str, object]) -> Iterator[Place]:
     """Lend the tables of a connection to a block, or frames by name where there is none.
 
     The connection is one thread's alone in the block, and another one's statement waits: each would
@@ -715,25 +715,25 @@ def connection_source(connection: object) -> ConnectionSource:
         )
     # Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts
     # as DuckDB's own there; its parameters are called col0, col1, ...
-    own_names, arguments, seen = _own_functions()
-    ((*mark, others),) = looked_up(connection, _MARKS)
+    own_names, arguments, seen = _list_builtin_functions()
+    ((*mark, others),) = look_up(connection, _MARKS)
     names, added = seen.get(tuple(mark)), []
     if names is None:
-        rows = looked_up(connection, _FUNCTIONS)
-        names = own_names.union(folded(name) for name, *_ in rows)
+        rows = look_up(connection, _FUNCTIONS)
+        names = own_names.union(fold_name(name) for name, *_ in rows)
         added = [
             name
             for name, parameters, types in rows
             if str(types) not in arguments.get(name, {str(types)})
             and all(map(_SCALAR.match, parameters or []))
         ]
-    hiding = sorted(name for name in others or [] if folded(name) in names)
+    hiding = sorted(name for name in others or [] if fold_name(name) in names)
     if hiding:
-        raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
+        raise refuse("macro", name=hiding[0], quoted=quote(hiding[0]))
     if added:
         raise refuse("Python function", name=min(added))
     seen[tuple(mark)] = names
-    ((calendar, locked, telling, *values),) = looked_up(connection, _SETTINGS)
+    ((calendar, locked, telling, *values),) = look_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
     if locked:
@@ -747,7 +747,7 @@ def connection_source(connection: object) -> ConnectionSource:
 
 
 @cache
-def _own_functions() -> tuple[
+def _list_builtin_functions() -> tuple[
     frozenset[str], dict[str, set[str]], dict[tuple[object, ...], frozenset[str]]
 ]:
     """Return the functions that DuckDB brings along: folded names, and the arguments of each name.
@@ -756,16 +756,16 @@ def _own_functions() -> tuple[
     DuckDB alone, and of connections with functions of Python that were looked through before.
     """
     arguments: dict[str, set[str]] = {}
-    with embedded() as engine:
-        ((*mark, _),) = looked_up(engine, _MARKS)
-        for name, _, kinds in looked_up(engine, _FUNCTIONS):
+    with open_embedded() as engine:
+        ((*mark, _),) = look_up(engine, _MARKS)
+        for name, _, kinds in look_up(engine, _FUNCTIONS):
             arguments.setdefault(name, set()).add(str(kinds))
-    names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
+    names = frozenset(map(fold_name, arguments)) | ROW_FUNCTIONS
     return names, arguments, {tuple(mark): names}
 
 
 @singledispatch
-def source_of(frame: object) -> Source:
+def open_frame_source(frame: object) -> Source:
     """Return a frame as a source."""
     raise UnsupportedFrameError(
         f"an object of type {type(frame).__name__} is not a frame that can be read",
@@ -790,18 +790,18 @@ def _source(
     )
 
 
-@source_of.register
+@open_frame_source.register
 def _(frame: pd.DataFrame) -> Source:
     return _source(
         tuple(str(name) for name in frame.columns if isinstance(name, str)),
         lambda names, rows: arrow_columns(frame if rows else frame.iloc[:0], names),
-        typed_frame,
+        type_frame,
         (str(name) for name, kind in frame.dtypes.items() if getattr(kind, "ordered", False)),
     )
 
 
-@source_of.register(pl.LazyFrame)
-@source_of.register(pl.DataFrame)
+@open_frame_source.register(pl.LazyFrame)
+@open_frame_source.register(pl.DataFrame)
 def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
     lazy, schema = frame.lazy(), frame.lazy().collect_schema()
     refused = (pl.Object, pl.Int128, pl.UInt128)
@@ -824,8 +824,8 @@ def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
     return _source(tuple(schema), table, wrap, (n for n in schema if schema[n] == pl.Enum))
 
 
-@source_of.register(pa.Table)
-@source_of.register(pa.RecordBatchReader)
+@open_frame_source.register(pa.Table)
+@open_frame_source.register(pa.RecordBatchReader)
 def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
     schema = frame.schema
 
@@ -840,13 +840,13 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
     return _source(tuple(schema.names), table)
 
 
-@source_of.register(Path)
-@source_of.register(TextFile)
-@source_of.register(Snapshot)
-@source_of.register(DataFiles)
+@open_frame_source.register(Path)
+@open_frame_source.register(TextFile)
+@open_frame_source.register(Snapshot)
+@open_frame_source.register(DataFiles)
 def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
     source = list_data_files(path)
-    with embedded() as engine:
+    with open_embedded() as engine:
         relation = declare_file(engine, source)
         kinds = dict(zip(relation.columns, relation.types, strict=True))
 
@@ -860,25 +860,27 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
     return Source(
         tuple(kinds),
         rows,
-        lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
+        lambda names, engine: build_twin(names, [kinds[name] for name in names], engine),
         kinds=dict.fromkeys(kinds, TEXT) if isinstance(named, TextFile) else {},
         path=named if isinstance(named, Path) else None,
     )
 
 
-@source_of.register
+@open_frame_source.register
 def _(frame: duckdb.DuckDBPyRelation) -> Source:
     require_silent(frame)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        table = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
+        table = gate_rows(
+            build_twin(names, [kinds[name] for name in names], engine)
+        ).to_arrow_table()
         return engine.from_arrow(fit_values(table, names))
 
     return Source(
         tuple(kinds),
         lambda names, engine, *_: engine.from_arrow(
-            fit_values(gated(_chosen(frame, names)).to_arrow_table(), names)
+            fit_values(gate_rows(_chosen(frame, names)).to_arrow_table(), names)
         ),
         twin,
         lambda released: adopt(frame, Columns()).wrap(released),
@@ -887,7 +889,7 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
 
 
 def _chosen(relation: duckdb.DuckDBPyRelation, names: Names) -> duckdb.DuckDBPyRelation:
-    return relation.project(", ".join(map(quoted, names)) or NO_COLUMN)
+    return relation.project(", ".join(map(quote, names)) or NO_COLUMN)
 
 
 def arrow_columns(frame: pd.DataFrame, names: Names) -> pa.Table:
@@ -923,10 +925,10 @@ def _arrow(name: str, series: pd.Series[Any]) -> Any:
             raise no_type(dtype, name)
         with suppress(UnicodeError):  # text without a UTF-8 form
             return pa.array(series, from_pandas=True)
-    return pa.array([_text_of(value) for value in series], type=pa.string())
+    return pa.array([_format_object(value) for value in series], type=pa.string())
 
 
-def _text_of(value: object) -> str | None:
+def _format_object(value: object) -> str | None:
     """Return the text of one object; None for what is missing or has no plain form."""
     plain_value = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
     if plain_value is None:
@@ -939,13 +941,13 @@ def _text_of(value: object) -> str | None:
     return None
 
 
-def typed_frame(table: pa.Table) -> pd.DataFrame:
+def type_frame(table: pa.Table) -> pd.DataFrame:
     """Return released rows as a pandas frame whose dtypes depend on declared types alone."""
     with suppress(ValueError):  # dates are objects, and some have no place in Python
         frame = table.to_pandas(types_mapper=NULLABLE.get)
         assert isinstance(frame, pd.DataFrame)  # noqa: S101 a table never becomes a Series
         return frame
     if table.num_columns > 1:
-        alone = [typed_frame(table.select([name])) for name in table.column_names]
+        alone = [type_frame(table.select([name])) for name in table.column_names]
         return pd.concat(alone, axis=1)
-    return pd.DataFrame({table.column_names[0]: pd.Series(values_of(table[0]), dtype=object)})
+    return pd.DataFrame({table.column_names[0]: pd.Series(list_values(table[0]), dtype=object)})

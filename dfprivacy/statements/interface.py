@@ -26,8 +26,8 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home
-from dfprivacy.engine.embedded import UTC, embedded, set_time_zone
-from dfprivacy.engine.returning import printable, values_of
+from dfprivacy.engine.embedded import UTC, open_embedded, set_time_zone
+from dfprivacy.engine.returning import list_values, printable
 from dfprivacy.engine.text_files import TextFile, is_data_name, name_table
 from dfprivacy.errors import (
     EngineError,
@@ -38,15 +38,15 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
     boundary,
 )
-from dfprivacy.frames.explanation import SIZE, no_loss_beside, target_of
+from dfprivacy.frames.explanation import SIZE, no_loss_beside, read_target
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
-from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
-from dfprivacy.statements.gate import typed_frame
-from dfprivacy.statements.nodes import Other, Select, folded, parse, rebuild, text_of_query, walk
+from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, read_unit
+from dfprivacy.statements.gate import type_frame
+from dfprivacy.statements.nodes import Other, Select, fold_name, parse, rebuild, text_of_query, walk
 from dfprivacy.statements.rules import nearly
-from dfprivacy.statements.schema import schema_of
+from dfprivacy.statements.schema import read_schema
 
 if TYPE_CHECKING:
     from dfprivacy.statements.jobs import Job, StatementExplanation
@@ -206,13 +206,13 @@ def explain(
     """
     arguments = {**locals()}
     del arguments["within"], arguments["size"]
-    target = None if within is None else target_of(within, size)
+    target = None if within is None else read_target(within, size)
     if target is not None:
         no_loss_beside(epsilon)
     with job_of_arguments(**arguments) as job:
-        from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
+        from dfprivacy.statements.jobs import explain_job  # noqa: PLC0415 as below
 
-        return explanation_of(job, target)
+        return explain_job(job, target)
 
 
 def job_of_arguments(
@@ -254,16 +254,16 @@ def job_of_arguments(
     for name, value in frames.items():  # a text may name a table or a file
         is_plain = value is None or isinstance(value, Number | Mapping)
         if isinstance(value, str):
-            is_unread = folded(name) not in folded(query)
+            is_unread = fold_name(name) not in fold_name(query)
             is_plain = is_unread and not os.path.exists(value)  # noqa: PTH110 of any text
         if is_plain:
             raise _no_term(name)
-    schema = None if schema is None else schema_of(schema, unit)
+    schema = None if schema is None else read_schema(schema, unit)
     column = unit if schema is None else schema.unit
-    terms = Terms(unit=unit_of(column, max_rows, max_groups), **named_terms)
-    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
+    terms = Terms(unit=read_unit(column, max_rows, max_groups), **named_terms)
+    from dfprivacy.statements.jobs import open_job  # noqa: PLC0415 loads when it is used
 
-    return job_of(
+    return open_job(
         query, con, frames, terms, keys, schema=schema, intervals=intervals, timezone=timezone
     )
 
@@ -319,7 +319,7 @@ def connect(database: Any = None, /, **arguments: Any) -> Connection:
     1.0
     """
     terms = {name: arguments.pop(name) for name in list(arguments) if name in TERMS}
-    source, owned = _opened(database, arguments)
+    source, owned = _open_frames(database, arguments)
     return Connection(source, terms, owned=owned)
 
 
@@ -328,7 +328,7 @@ TERMS = frozenset(ASKED) - {"con"}
 """Arguments that statements take, by the names of `dfp.sql`."""
 
 
-def _opened(
+def _open_frames(
     database: Any, frames: Mapping[str, Any]
 ) -> tuple[dict[str, Any], duckdb.DuckDBPyConnection | None]:
     """Return the frames that `dfp.sql` reads, and the connection to close with ours."""
@@ -456,7 +456,7 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
     """Return a query with constants in the places of its parameters, as DuckDB writes it."""
     if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Sequence):
         raise _wrong_parameters("they are no list or tuple")
-    with embedded() as engine:
+    with open_embedded() as engine:
         target, tree = parse(query, engine, parameters=True)
         if target is not None:
             raise _wrong_parameters("it makes a table")
@@ -530,7 +530,7 @@ class Result:
     @property
     def types(self) -> list[Any]:
         """The SQL types of the columns, which follow from declared types."""
-        with embedded(idle=True) as engine:
+        with open_embedded(idle=True) as engine:
             return list(engine.from_arrow(self.table).types)
 
     def arrow(self) -> pa.Table:
@@ -539,7 +539,7 @@ class Result:
 
     def df(self) -> pd.DataFrame:
         """Return a pandas frame, whose dtypes follow from declared types."""
-        return with_origin(typed_frame(self.table), self.origin)
+        return with_origin(type_frame(self.table), self.origin)
 
     def pl(self) -> pl.DataFrame:
         """Return a polars frame."""
@@ -567,7 +567,7 @@ class Result:
         return iter(self)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*(values_of(column) for column in self.table.columns), strict=True)
+        return zip(*(list_values(column) for column in self.table.columns), strict=True)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the rows over to any library of frames."""

@@ -16,19 +16,19 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
+from dfprivacy.accounting.loss import Epsilon, positive_number, read_delta
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import (
     UTC,
     connect_isolated,
-    embedded,
+    open_embedded,
     restrict_optimizer,
     session_zone,
     with_all_optimizers,
 )
-from dfprivacy.engine.files import RowCondition, list_data_files, open_source, quoted
-from dfprivacy.engine.returning import released_rows
-from dfprivacy.engine.run import guarded, reading_files
+from dfprivacy.engine.files import RowCondition, list_data_files, open_source, quote
+from dfprivacy.engine.returning import read_released_rows
+from dfprivacy.engine.run import reading_files, run_guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile, explain_missing_numbers, number_in_text
 from dfprivacy.errors import (
@@ -41,8 +41,8 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.arithmetic import Expression as Arithmetic
 from dfprivacy.frames.arithmetic import Range
-from dfprivacy.frames.explanation import Explanation, Target, reached
-from dfprivacy.frames.forecasting import explained, groups_text, in_one
+from dfprivacy.frames.explanation import Explanation, Target, reach_target
+from dfprivacy.frames.forecasting import explain_titled_plan, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.releasing import (
@@ -59,14 +59,14 @@ from dfprivacy.frames.tables import (
     summarize_notes,
     with_origin,
 )
-from dfprivacy.measurement.grid import kind_of
+from dfprivacy.measurement.grid import find_clock_kind
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, SHOWN_TOTALS, JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
-from dfprivacy.release.terms import PublicKeys, Terms, Unit, keys_of
+from dfprivacy.release.terms import PublicKeys, Terms, Unit, read_keys
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.composing import Script, Statement, read, tried
+from dfprivacy.statements.composing import Script, Statement, read, write_try
 from dfprivacy.statements.gate import (
     NO_COLUMN,
     RANKED,
@@ -74,22 +74,22 @@ from dfprivacy.statements.gate import (
     ConnectionSource,
     Place,
     Reader,
-    gated,
-    place_of,
+    build_twin,
+    gate_rows,
+    open_place,
     reads,
-    twin_of,
 )
 from dfprivacy.statements.names import Scope, VisibleColumn, split_condition
-from dfprivacy.statements.nodes import Select, folded, fresh, parse
+from dfprivacy.statements.nodes import Select, fold_name, fresh, parse
 from dfprivacy.statements.relations import OWNER, Expression, stored
-from dfprivacy.statements.relations import filtered as filtered_rows
+from dfprivacy.statements.relations import filter_relation as filtered_rows
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.schema import Schema, declared
+from dfprivacy.statements.schema import Schema, separate_public_frames
 from dfprivacy.statements.select import Compiler, compare_as_numbers
-from dfprivacy.statements.tables import WHY, Tables, unplanned
+from dfprivacy.statements.tables import WHY, Tables, build_unplanned_error
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.count import ChosenUnits
-from dfprivacy.statistics.forms import part_of
+from dfprivacy.statistics.forms import build_part
 from dfprivacy.statistics.linear import LinearPart
 
 
@@ -115,7 +115,7 @@ class Plan:
         keys, calls = self.statement.keys, [call for _, call in self.statement.calls]
         safe = {key.sql for key in keys if key.by_row}.union(
             *(call.values for call in calls if call.by_row),
-            map(quoted, self.statement.columns),
+            map(quote, self.statement.columns),
         )
         is_computed = any(sql not in safe for _, sql in self.columns)
         bag, tables = self.statement.scope.bag, self.statement.compiler.tables
@@ -125,10 +125,10 @@ class Plan:
     @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
-        plain, items = {*map(quoted, self.statement.columns)}, list[str]()
+        plain, items = {*map(quote, self.statement.columns)}, list[str]()
         for label, sql in self.columns:
             text = sql if sql in plain else f"TRY({sql})"
-            items.append(text if text == quoted(label) else f"{text} AS {quoted(label)}")
+            items.append(text if text == quote(label) else f"{text} AS {quote(label)}")
         return ", ".join(items) or NO_COLUMN
 
     @property
@@ -141,7 +141,7 @@ class Plan:
     def used(self) -> tuple[str, ...]:
         """The columns of the protected relation that the row query reads."""
         texts = [sql for _, sql in self.columns]
-        return tuple(n for n in self.statement.columns if any(quoted(n) in t for t in texts))
+        return tuple(n for n in self.statement.columns if any(quote(n) in t for t in texts))
 
     def read(self, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """Return the columns that the row query reads; no row is read yet."""
@@ -154,7 +154,7 @@ class Plan:
         rows = [self.row_query]
         for derived in self.statement.givens:  # by every query and public table behind its rows
             script = derived.script
-            queries = [str(script.rest), *map(released_query, script.statements)]
+            queries = [str(script.rest), *map(query_released, script.statements)]
             queries += [f"{name} is {relation.path}" for name, relation in script.public]
             rows.append(f"{derived.name}: {'; '.join(queries)}")
         zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
@@ -180,18 +180,18 @@ class Plan:
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
     bag = statement.scope.bag
-    unit_columns = {*map(quoted, (OWNER, *bag.keys))}
+    unit_columns = {*map(quote, (OWNER, *bag.keys))}
     if keys is None and any(key.sql in unit_columns for key in statement.keys):
         raise refuse("GROUP BY the unit")
     columns: dict[str, str] = {}
     unit = terms.unit
     if unit is not None:
-        unit = replace(unit, column=_label(columns, str(unit.column), quoted(OWNER)))
+        unit = replace(unit, column=_label(columns, str(unit.column), quote(OWNER)))
     by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
     questions: dict[str, Statistic] = {}
     losses: dict[str, Epsilon] = {}
     start = ""  # of names of answers, so that none is the label of a key
-    while any(folded(label).startswith(f"{start}answer_") for label in by):
+    while any(fold_name(label).startswith(f"{start}answer_") for label in by):
         start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
@@ -207,9 +207,9 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         if isinstance(selecting, Count) or selecting not in shared:
             questions[f"{start}answer_rows"] = selecting
     if isinstance(keys, Mapping):
-        labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
-        keys = {labels[folded(str(name))]: values for name, values in keys.items()}
-    public = keys_of(keys, by)
+        labels = {fold_name(key.name): label for key, label in zip(statement.keys, by, strict=True)}
+        keys = {labels[fold_name(str(name))]: values for name, values in keys.items()}
+    public = read_keys(keys, by)
     if statement.delta is not None and (terms.delta is not None or keys is not None):
         raise refuse("dp_keep and terms", other="delta=" if keys is None else "keys=")
     delta = terms.delta if statement.delta is None else statement.delta
@@ -230,8 +230,8 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
     for statement in statements:  # of a mapping, the keys of its own columns
         public = statement.table_keys if keys is None else keys
         if isinstance(keys, Mapping):
-            names = {folded(key.name) for key in statement.keys}
-            public = {name: keys[name] for name in keys if folded(str(name)) in names} or None
+            names = {fold_name(key.name) for key in statement.keys}
+            public = {name: keys[name] for name in keys if fold_name(str(name)) in names} or None
         pairs.append((statement, public if statement.keys else None))
     deltas = [terms.delta] * len(pairs)
     if len(pairs) > 1:
@@ -244,7 +244,7 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
             bool(statement.keys) and public_keys is None and statement.delta is None
             for statement, public_keys in pairs
         ]
-        delta = None if terms.delta is None else delta_of(terms.delta)
+        delta = None if terms.delta is None else read_delta(terms.delta)
         part = None if delta is None else delta / max(sum(secret), 1)
         deltas = [part if is_secret or not any(secret) else None for is_secret in secret]
     return tuple(
@@ -256,7 +256,9 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
 def check_keys(script: Script, keys: object) -> None:
     """Refuse public keys that no grouping of a text has, or that several could mean."""
     columns = [key for statement in script.statements for key in statement.keys]
-    names = [tuple(folded(key.name) for key in statement.keys) for statement in script.statements]
+    names = [
+        tuple(fold_name(key.name) for key in statement.keys) for statement in script.statements
+    ]
     groupings, what = {*names} - {()}, ""
     if keys is None or not script.statements:
         return
@@ -267,7 +269,7 @@ def check_keys(script: Script, keys: object) -> None:
         if len(groupings) > 1:
             what = "public keys are listed for a statement with several groupings"
             hint = "list them by column: keys={'city': ['Rome', 'Oslo'], 'year': [2025, 2026]}"
-    elif not {folded(str(name)) for name in keys} <= {folded(key.name) for key in columns}:
+    elif not {fold_name(str(name)) for name in keys} <= {fold_name(key.name) for key in columns}:
         what = "public keys were given for a column that GROUP BY does not have"
         hint = f"its columns are {', '.join(dict.fromkeys(repr(key.name) for key in columns))}"
     if what:
@@ -314,18 +316,18 @@ def _question(
         statement.scope.bag.facts,
         statement.compiler.tables.unit_key,
     )
-    units = {quoted(name) for name, fact in facts.items() if fact.key == unit_key}
-    is_about_numbers = question.finds_bounds or any(part_of(question).columns.values())
+    units = {quote(name) for name, fact in facts.items() if fact.key == unit_key}
+    is_about_numbers = question.finds_bounds or any(build_part(question).columns.values())
     as_read: dict[str, str] = {}
     if isinstance(question, NUnique):
-        as_read = dict.fromkeys(units, quoted(OWNER))
-        nullable = {quoted(n) for n, fact in facts.items() if fact.key_or_null == unit_key}
+        as_read = dict.fromkeys(units, quote(OWNER))
+        nullable = {quote(n) for n, fact in facts.items() if fact.key_or_null == unit_key}
         is_chosen = call.choices and call.choices <= units | nullable
         if unit is not None and is_chosen and not units.issuperset(call.values):
             question = ChosenUnits(question.column)
     for name, fact in facts.items() if is_about_numbers and call.values else ():
         if fact.kind == TEXT:
-            as_read.setdefault(quoted(name), number_in_text(quoted(name)))
+            as_read.setdefault(quote(name), number_in_text(quote(name)))
     pairs = zip(call.shown, call.values, strict=True)
     return question.with_columns(
         *(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs)
@@ -335,11 +337,11 @@ def _question(
 _PLACE = "place"
 
 
-def released_query(statement: Statement) -> str:
+def query_released(statement: Statement) -> str:
     """Return the query over the released table; ties keep the order of the keys."""
-    chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in statement.outputs)
+    chosen = ", ".join(f"{write_try(o.sql)} AS {quote(o.name)}" for o in statement.outputs)
     where, qualify = (
-        f" WHERE {' AND '.join(map(tried, conditions))}" if conditions else ""
+        f" WHERE {' AND '.join(map(write_try, conditions))}" if conditions else ""
         for conditions in (statement.having, statement.qualify)
     )
     source = "released"
@@ -348,17 +350,17 @@ def released_query(statement: Statement) -> str:
         source = f"(SELECT *{windows} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
         where = qualify
     parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
-    order = [f"{tried(sql)} {direction}" for sql, direction in statement.order]
+    order = [f"{write_try(sql)} {direction}" for sql, direction in statement.order]
     parts.append(f"ORDER BY {', '.join([*order, f'released.{_PLACE}'])}")
     limits = {"LIMIT": statement.limit, "OFFSET": statement.offset}
     parts += [f"{word} {number}" for word, number in limits.items() if number is not None]
     return " ".join(parts)
 
 
-def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
+def finish_statement(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     """Run the rest of a statement over released answers, and return its result."""
     engine.register("released", _released(plan, answers))
-    return guarded(lambda: released_rows(engine.sql(released_query(plan.statement))))
+    return run_guarded(lambda: read_released_rows(engine.sql(query_released(plan.statement))))
 
 
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
@@ -388,7 +390,7 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
     about rows that earlier answers choose or change.
     """
     answered = [derived for derived in plan.statement.givens if derived.script.statements]
-    is_chosen = any(quoted(derived.name) in plan.row_query for derived in answered)
+    is_chosen = any(quote(derived.name) in plan.row_query for derived in answered)
     lines, all_texts = [_CHOSEN] if is_chosen else [], list[str | None]()
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
         question, suffixes = plan.questions[name], plan.questions[name].suffixes
@@ -459,15 +461,15 @@ _SIGNS = frozenset("+-*/")
 _UNKNOWN = Range(math.nan, math.nan, math.nan)
 
 
-def planned(
+def plan_whole(
     plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
     """Return the result of a statement without groups, over a copy of its source without rows."""
     try:
         query = twin.project(plan.projection)
-        rows = twin_of(query.columns, query.types, engine).to_arrow_table().schema
+        rows = build_twin(query.columns, query.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
-        return _plan_query(released_query(plan.statement), engine)
+        return _plan_query(query_released(plan.statement), engine)
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
     types = dict(zip(twin.columns, twin.types, strict=True))
@@ -485,7 +487,7 @@ def planned(
         except (duckdb.Error, pa.ArrowException) as error:
             what, failing, kind = text, sql, type(error)
             break
-    raise unplanned(what, failing, types, kind)
+    raise build_unplanned_error(what, failing, types, kind)
 
 
 _CONDITION = "a condition or an order of released answers"
@@ -504,7 +506,7 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
         if question.answers_in_kind:
             field = rows.field(str(question.columns[0])).type
             field = pa.duration("us") if pa.types.is_interval(field) else field
-            kind = field if kind_of(field) else kind
+            kind = field if find_clock_kind(field) else kind
         ends = ("", "_low", "_high") if question.tells_interval else ("",)
         for suffix in question.suffixes:
             fields += [(f"{name}{suffix}{end}", kind) for end in ends]
@@ -565,7 +567,7 @@ class Job:
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released."""
         if self.script.explains:
-            keys, values = zip(*explanation_of(self).head(), strict=True)
+            keys, values = zip(*explain_job(self).head(), strict=True)
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         releases = _Drawn(self)
@@ -585,7 +587,7 @@ class Job:
             for line in (*notes, *self._list_orders(plan, answered)):
                 log_note(line)
                 lines.append(line)
-        table = guarded(lambda: resulting(self.script, releases.tables, self.engine))
+        table = run_guarded(lambda: resulting(self.script, releases.tables, self.engine))
         if self.script.target is not None:
             self.source.make(self.script.target, table)
         if self.script.rest is None:
@@ -615,11 +617,11 @@ class Job:
         yield from of.compiler.tables.notes
         for table in of.compiler.tables.used.values():
             for name in table.table.collated:
-                if quoted(name) in plan.row_query:
+                if quote(name) in plan.row_query:
                     yield f"texts of {name!r} are compared without their collation"
         copies = (None, *(f"SELECT * FROM {name}" for name in self.script.names))  # noqa: S608 ours
         is_used = of.order or of.having or of.windows or self.script.rest not in copies
-        kinds = {quoted(name): fact.kind for name, fact in of.scope.bag.facts.items()}
+        kinds = {quote(name): fact.kind for name, fact in of.scope.bag.facts.items()}
         keys = of.keys if is_used else ()
         schema = _schema(plan) if keys else pa.schema(())
         for index, key in enumerate(keys):
@@ -636,12 +638,14 @@ class Job:
             else:
                 releases.give(plan)
         opened = [plan for plan in self.plans if not _waits(plan)]
-        rows = guarded(lambda: [p.read(self.engine) for p in opened])
-        read = guarded(lambda: list(map(_gated, opened, rows)))
+        rows = run_guarded(lambda: [p.read(self.engine) for p in opened])
+        read = run_guarded(lambda: list(map(_gate_bag, opened, rows)))
         try:
             with self.reading(plain=all(map(is_, read, rows))):
                 pairs = zip(opened, read, strict=True)
-                tables = guarded(lambda: iter([Stored(r.project(p.projection)) for p, r in pairs]))
+                tables = run_guarded(
+                    lambda: iter([Stored(r.project(p.projection)) for p, r in pairs])
+                )
                 sources = [
                     partial(self._later, plan, releases) if _waits(plan) else next(tables)
                     for plan in self.plans
@@ -660,7 +664,7 @@ class Job:
         a connection's is as it was, and that of our own engine is on.
         """
         if not plain or any(plan.computes for plan in self.plans):
-            return self.source.fenced()
+            return self.source.fence()
         on_connection = isinstance(self.source, ConnectionSource)
         return nullcontext() if on_connection else with_all_optimizers(self.engine)
 
@@ -669,8 +673,8 @@ class Job:
         with reading_files(()):
             releases.add(answers)
             releases.give(plan)
-        rows = guarded(lambda: plan.read(self.engine))
-        return guarded(lambda: Stored(_gated(plan, rows).project(plan.projection)))
+        rows = run_guarded(lambda: plan.read(self.engine))
+        return run_guarded(lambda: Stored(_gate_bag(plan, rows).project(plan.projection)))
 
 
 @dataclass
@@ -685,7 +689,7 @@ class _Drawn:
         """Add the releases whose answers are new; what they take of others comes first."""
         for plan, table in list(zip(self.job.plans, answers, strict=False))[len(self.tables) :]:
             self.give(plan)
-            self.tables.append(finished(plan, table, self.job.engine))
+            self.tables.append(finish_statement(plan, table, self.job.engine))
 
     def give(self, plan: Plan) -> None:
         """Make what a release takes of those before it."""
@@ -693,23 +697,23 @@ class _Drawn:
             if derived.name not in self.derived_names:
                 self.derived_names.add(derived.name)
                 before = self.tables[: len(derived.script.statements)]
-                table = guarded(lambda: resulting(derived.script, before, self.job.engine))  # noqa: B023 at once
-                derived.table = guarded(lambda: table.cast(derived.table.schema))  # noqa: B023 as above
+                table = run_guarded(lambda: resulting(derived.script, before, self.job.engine))  # noqa: B023 at once
+                derived.table = run_guarded(lambda: table.cast(derived.table.schema))  # noqa: B023 as above
 
 
-def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+def _gate_bag(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     facts = plan.statement.scope.bag.facts
-    return gated(rows, {OWNER, *(name for name in facts if facts[name].is_read)})
+    return gate_rows(rows, {OWNER, *(name for name in facts if facts[name].is_read)})
 
 
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
     bag, tables = plan.statement.scope.bag, plan.statement.compiler.tables
-    return guarded(lambda: _gated(plan, tables.planned(bag, plan.used)))
+    return run_guarded(lambda: _gate_bag(plan, tables.plan_columns(bag, plan.used)))
 
 
 def _schema(plan: Plan) -> pa.Schema:
     """Return the declared types of the columns of the row query."""
-    return guarded(lambda: _twin(plan).project(plan.projection).to_arrow_table()).schema
+    return run_guarded(lambda: _twin(plan).project(plan.projection).to_arrow_table()).schema
 
 
 def _has_other_order(texts: Sequence[str]) -> bool:
@@ -743,13 +747,13 @@ def resulting(
             inside.register(name, table)
         for name, relation in script.public:
             read = relation.table.rows if rows else relation.table.twin
-            inside.register(name, gated(read(relation.columns, engine)).to_arrow_table())
+            inside.register(name, gate_rows(read(relation.columns, engine)).to_arrow_table())
         run = _run_query if rows or not script.statements else _plan_query
         return run(script.rest, inside)
 
 
 def _run_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
-    return released_rows(engine.sql(query))
+    return read_released_rows(engine.sql(query))
 
 
 def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -773,7 +777,7 @@ _QUOTIENTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|//|%|\b(?:divide|mod)\
 
 
 @contextmanager
-def job_of(
+def open_job(
     query: str,
     con: object,
     frames: Mapping[str, object],
@@ -797,15 +801,15 @@ def job_of(
             hint="dfp.sql('SELECT dp_count(*) FROM t', con=con), or "
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
-    frames, schema, terms = declared(frames, schema, terms)
+    frames, schema, terms = separate_public_frames(frames, schema, terms)
     frames = {name: open_source(frame) for name, frame in frames.items()}
     snapshots = {n: f.version for n, f in sorted(frames.items()) if isinstance(f, Snapshot)}
     version = repr(snapshots) if frames and len(snapshots) == len(frames) else None
     terms = replace(terms, snapshot=version)
     with (
-        place_of(con, frames) as catalog,
+        open_place(con, frames) as catalog,
         catalog.in_time_zone(timezone),
-        embedded(idle=con is not None) as engine,
+        open_embedded(idle=con is not None) as engine,
     ):
         restrict_optimizer(engine)
         reader = Reader(
@@ -816,7 +820,7 @@ def job_of(
             intervals,
             keys is not None,
             planned=lambda nested: _without_rows(nested, plan_script(nested, terms, keys), engine),
-            computed=lambda nested, types: guarded(
+            computed=lambda nested, types: run_guarded(
                 lambda: resulting(nested, (), engine).cast(types)
             ),
         )
@@ -838,7 +842,7 @@ def _without_rows(
     script: Script, plans: Sequence[Plan], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
     """Return the result of a text over releases without rows, in declared types."""
-    tables = [planned(plan, _twin(plan), engine) for plan in plans]
+    tables = [plan_whole(plan, _twin(plan), engine) for plan in plans]
     try:
         return resulting(script, tables, engine, rows=False)
     except (duckdb.Error, pa.ArrowException) as error:
@@ -896,7 +900,7 @@ class StatementExplanation(Explanation):
 
 
 @silent()
-def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
+def explain_job(job: Job, target: Target | None = None) -> StatementExplanation:
     """Explain a job, and the cost of its text on the connection itself."""
     script, relation = job.script, job.engine.from_arrow(job.empty)
     result: dict[str, Any] = {
@@ -918,12 +922,12 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
     def explain(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
         plans = plan_script(script, terms, job.public)
         request = replace(job, plans=plans).request
-        pages, calls = zip(*(_explained(plan, sizes) for plan in plans), strict=True)
+        pages, calls = zip(*(_explain_release(plan, sizes) for plan in plans), strict=True)
         keys = [key.name for plan in plans for key in plan.statement.keys]
         selection = groups_text(next((plan.request for plan in plans if plan.by), request))
         if any(plan.statement.sets for plan in plans):
             selection += f"; {SHOWN_TOTALS}"
-        queries = [released_query(plan.statement) for plan in plans]
+        queries = [query_released(plan.statement) for plan in plans]
         if len(plans) > 1 or script.rest is not None:
             queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]
             inputs = [derived for plan in plans for derived in plan.statement.givens]
@@ -944,20 +948,20 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
             **result,
         )
 
-    return reached(target, job.terms, explain)
+    return reach_target(target, job.terms, explain)
 
 
 def _measure_without_rows(plan: Plan) -> None:
     """Measure a release without rows, which refuses types that it can't be about."""
     twin = _twin(plan)
-    measure_plan(Stored(guarded(lambda: twin.project(plan.projection))), plan.request)
+    measure_plan(Stored(run_guarded(lambda: twin.project(plan.projection))), plan.request)
 
 
 _ZONED = re.compile(r"TIMESTAMPTZ|WITH TIME ZONE|timezone\(|%z")
 """Names of types and functions by which rows depend on the time zone of the session."""
 
 
-def _explained(
+def _explain_release(
     plan: Plan, sizes: tuple[int, ...]
 ) -> tuple[Explanation, tuple[tuple[str, str], ...]]:
     """Return the explanation of one release, and its calls with what they ask."""
@@ -972,11 +976,11 @@ def _explained(
         shown.append(f"count({what}), which selects the groups")
     calls = zip(shown, plan.questions.values(), strict=True)
     titles = dict(zip(plan.questions, shown, strict=True))
-    page = explained(plan.request, titles=titles, sizes=sizes)
+    page = explain_titled_plan(plan.request, titles=titles, sizes=sizes)
     return page, tuple((call, question.text) for call, question in calls)
 
 
-def filtered(
+def filter_rows(
     frame: str | Path | TextFile | Snapshot | duckdb.DuckDBPyRelation, where: str
 ) -> Filtered:
     """Return the rows of a file, table or relation for which a condition holds; none is read here.
@@ -997,9 +1001,9 @@ def filtered(
         source = list_data_files(source)
     zone = session_zone()
     with (
-        place_of(None, {"rows": source}) as catalog,
+        open_place(None, {"rows": source}) as catalog,
         catalog.in_time_zone(zone),
-        embedded() as engine,
+        open_embedded() as engine,
     ):
         restrict_optimizer(engine)
         tables = Tables(None, catalog, engine)
@@ -1022,9 +1026,9 @@ def filtered(
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
         parts = split_condition(compare_as_numbers(condition, scope))
-        rules = [compiler.condition_of(part, scope) for part in parts]
+        rules = [compiler.write_condition(part, scope) for part in parts]
         used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
-        tables.planned(filtered_rows(bag, rules), used)
+        tables.plan_columns(filtered_rows(bag, rules), used)
     for note in tables.notes:
         log_note(note)
     conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]
@@ -1037,7 +1041,7 @@ def _keep_rows(
     """Return the rows that conditions keep; columns that they name come by the gate."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     gate = reads(used, [kinds[name] for name in used]).items()
-    gated_columns = [f"{sql} AS {quoted(name)}" for name, sql in gate if sql != quoted(name)]
+    gated_columns = [f"{sql} AS {quote(name)}" for name, sql in gate if sql != quote(name)]
     if gated_columns:
         relation = relation.project(f"* REPLACE ({', '.join(gated_columns)})")
     return relation.filter(" AND ".join(rule.tried for rule in rules))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import duckdb
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
@@ -16,7 +16,7 @@ from dfprivacy.statements.calls import (
     read_name,
     select_all,
 )
-from dfprivacy.statements.expressions import field_of
+from dfprivacy.statements.expressions import write_field
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
@@ -28,8 +28,8 @@ from dfprivacy.statements.nodes import (
     Select,
     Star,
     conjuncts,
-    folded,
-    text_of,
+    find_text,
+    fold_name,
     text_of_query,
 )
 from dfprivacy.statements.relations import Bag
@@ -86,23 +86,23 @@ class Scope:
             matches = [
                 visible
                 for visible in self.seen
-                if folded(visible.name) == folded(name)
+                if fold_name(visible.name) == fold_name(name)
                 and (qualifies(visible.path, path) if path else visible.plain)
             ]
             if len({visible.column for visible in matches}) > 1:
                 names = " or ".join(visible.written for visible in matches)
                 raise refuse("column of several tables", name=name, names=names)
             if matches:
-                sql = quoted(matches[0].column)
+                sql = quote(matches[0].column)
                 for name_inside in parts[length + 1 :]:
-                    sql = field_of(sql, name_inside)
+                    sql = write_field(sql, name_inside)
                 return sql, matches[0].column
         return None
 
     def without_plain(self, name: str) -> Scope:
         """Return the scope where a name alone means none of its columns."""
         seen = (
-            replace(column, plain=column.plain and folded(column.name) != folded(name))
+            replace(column, plain=column.plain and fold_name(column.name) != fold_name(name))
             for column in self.seen
         )
         return replace(self, seen=tuple(seen))
@@ -110,16 +110,16 @@ class Scope:
     def kind(self, parts: Sequence[str]) -> str:
         """Return the declared type of a column, where a catalog says it; "" for other names."""
         sql, result = self.find(parts) or ("", "")
-        return self.bag.kind(result) if sql == quoted(result) else ""
+        return self.bag.kind(result) if sql == quote(result) else ""
 
     def missing(self, parts: Sequence[str]) -> Exception:
         """Return the error for a name that is no column."""
         name = ".".join(parts)
-        if f"@{folded(name)}" in REFUSALS:
-            return refuse(f"@{folded(name)}")
+        if f"@{fold_name(name)}" in REFUSALS:
+            return refuse(f"@{fold_name(name)}")
         visible_names = [visible.name for visible in self.seen]
-        if len(parts) > 1 and folded(name) in map(folded, visible_names):
-            close = f"a name with a dot stands in double quotes: {quoted(name)}; "
+        if len(parts) > 1 and fold_name(name) in map(fold_name, visible_names):
+            close = f"a name with a dot stands in double quotes: {quote(name)}; "
         else:
             close = nearly(name, visible_names)
         return MissingColumnError(
@@ -142,13 +142,13 @@ def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None: 
 
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Check if parts of a name before a column mean a relation of this path."""
-    return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
+    return list(map(fold_name, path))[len(path) - len(parts) :] == list(map(fold_name, parts))
 
 
 def refuse_view(view: Relation) -> RefusedStatementError:
     """Return the error for a view that stands for something else than a query."""
     name = view.path[-1]
-    shown, name = (name, name) if name.isidentifier() else (quoted(name), "t")
+    shown, name = (name, name) if name.isidentifier() else (quote(name), "t")
     return refuse("view without definition", name=name, shown=shown)
 
 
@@ -158,14 +158,14 @@ def refuse_table_function(node: Other, engine: duckdb.DuckDBPyConnection) -> Ref
     source = f"con.sql({query.removeprefix('SELECT * ')!r})"
     match dict(node.parts)["function"]:
         case Function(name="read_parquet" | "read_csv", arguments=(argument,)):
-            path = text_of(argument.value)
+            path = find_text(argument.value)
             source = source if path is None else repr(path)
     return refuse("TABLE_FUNCTION", source=source)
 
 
 def require_apart(scope: Scope) -> Scope:
     """Refuse a subquery, CTE or view with two columns of the same name, and return all others."""
-    if len({folded(visible.name) for visible in scope.seen}) < len(scope.seen):
+    if len({fold_name(visible.name) for visible in scope.seen}) < len(scope.seen):
         raise refuse("two columns in a subquery")
     return scope
 
@@ -196,14 +196,14 @@ def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
     ]
     if not seen:
         raise view.missing([table or "*"])
-    replaced = {folded(entry.name): entry.value for entry in node.replaced}
-    left_out = {folded(name) for name in node.left_out}
+    replaced = {fold_name(entry.name): entry.value for entry in node.replaced}
+    left_out = {fold_name(name) for name in node.left_out}
     for name in [*left_out, *replaced]:
-        if name not in {folded(column.name) for column in seen}:
+        if name not in {fold_name(column.name) for column in seen}:
             raise view.missing([name])
     items: list[tuple[str, Node]] = []
     for visible in seen:
-        name = folded(visible.name)
+        name = fold_name(visible.name)
         item = replaced.get(name, read_name(*visible.path[-1:], visible.name))
         items += [] if name in left_out else [(visible.name, item)]
     return items

@@ -20,9 +20,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import duckdb
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part, refused_statement, words
+from dfprivacy.statements.rules import REFUSALS, build_refusal, refuse, refuse_part, words
 
 _CLASSES: dict[str, type[Node]] = {}
 """Classes by the class and type of their JSON, items of lists by the first part that they have."""
@@ -361,7 +361,7 @@ _FIELDS = {
 }
 
 
-def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
+def _find_class(json: Mapping[str, Any]) -> type[Node] | None:
     kind, sort = json.get("class", ""), str(json.get("type", ""))
     if kind in _OPERANDS:
         return Operator
@@ -460,7 +460,7 @@ def read_node(json: Any) -> Any:
     if not isinstance(json, dict):
         return json
     json = _with_list(json)
-    cls, source = _class_of(json), json
+    cls, source = _find_class(json), json
     if cls is None:
         return _read_other(json, None)
     if cls is Operator and (operands := _OPERANDS[json["class"]]):
@@ -611,7 +611,7 @@ def literal(node: object) -> tuple[str, str]:
     return (node.kind, node.text) if isinstance(node, Constant) else ("", "")
 
 
-def text_of(node: object) -> str | None:
+def find_text(node: object) -> str | None:
     """Return a text constant; None for anything else."""
     return node.text if isinstance(node, Constant) and node.kind == "STRING" else None
 
@@ -624,7 +624,7 @@ def cast_to(node: object) -> str:
     return ""
 
 
-def called(node: object) -> str:
+def name_call(node: object) -> str:
     """Return the name of the function that a node calls, which is in small letters; else ""."""
     return node.name if isinstance(node, Function) else ""
 
@@ -757,7 +757,7 @@ def parse(
         replaces = words.has("OR", "REPLACE")
         temporary = words.has("TEMP") or words.has("TEMPORARY")
         if not words.has("TABLE"):
-            raise refused_statement(f"create {words.next()}")
+            raise build_refusal(f"create {words.next()}")
         if words.has("IF", "NOT", "EXISTS"):
             raise refuse("IF NOT EXISTS")
         target = Target(words.path(), replaces, temporary)
@@ -771,7 +771,7 @@ def parse(
         if not first:
             raise refuse("no statement")
         if first.upper() not in _QUERIES:
-            raise refused_statement(first)
+            raise build_refusal(first)
     return target, _query(words, engine, *(["named_param_map"] if parameters else []))
 
 
@@ -827,7 +827,7 @@ def _unread(
         return refuse("several statements")
     if kinds == ["MULTI"]:
         return refuse("PIVOT")
-    return refuse("INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
+    return refuse("INSERT") if kinds == ["INSERT"] else build_refusal(" ".join(kinds))
 
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
@@ -840,11 +840,11 @@ def quote_if_needed(name: str) -> str:
     >>> quote_if_needed("delay"), quote_if_needed("Q x")
     ('delay', '"Q x"')
     """
-    return name if _PLAIN.match(name) else quoted(name)
+    return name if _PLAIN.match(name) else quote(name)
 
 
 @lru_cache(4096)
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name in the form in which two spellings of it are one.
 
     DuckDB takes A for a, and every letter beyond ASCII as it is.
@@ -861,11 +861,11 @@ def fresh(name: str, used_names: Iterable[str]) -> str:
     >>> fresh("city", ["City", "city_2"])
     'city_3'
     """
-    used = {folded(other) for other in used_names}
-    if folded(name) not in used:
+    used = {fold_name(other) for other in used_names}
+    if fold_name(name) not in used:
         return name
     number = 2
-    while folded(f"{name}_{number}") in used:
+    while fold_name(f"{name}_{number}") in used:
         number += 1
     return f"{name}_{number}"
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import MappingProxyType
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.statements.expressions import STORED, Size, longest
-from dfprivacy.statements.nodes import folded, fresh
+from dfprivacy.statements.nodes import fold_name, fresh
 from dfprivacy.statements.rules import refuse
 
 OWNER = "owner"
 """The column that holds the owner; no other column of a relation has this name."""
-_OWNER = quoted(OWNER)
+_OWNER = quote(OWNER)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Expression:
     def column(self) -> str | None:
         """The column that it is, if it is no more than that."""
         only = next(iter(self.uses), None)
-        return only if only is not None and self.sql == quoted(only) else None
+        return only if only is not None and self.sql == quote(only) else None
 
 
 def column(name: str) -> Expression:
     """Return a column as an expression."""
-    return Expression(quoted(name), frozenset([name]))
+    return Expression(quote(name), frozenset([name]))
 
 
 def equality(left: Expression, right: Expression) -> Expression:
@@ -71,13 +71,13 @@ def list_uses(expressions: Iterable[Expression | Window]) -> frozenset[str]:
 def take_name(name: str, used_names: set[str]) -> str:
     """Return a name that is not among those taken, and take it."""
     new = fresh(name, [*used_names, OWNER])
-    used_names.add(folded(new))
+    used_names.add(fold_name(new))
     return new
 
 
 def same_value(first: str, second: str) -> Expression:
     """Return the condition that two columns hold the same value, or both none."""
-    sql = f"({quoted(first)} IS NOT DISTINCT FROM {quoted(second)})"
+    sql = f"({quote(first)} IS NOT DISTINCT FROM {quote(second)})"
     return Expression(sql, frozenset([first, second]), sure=True)
 
 
@@ -106,9 +106,9 @@ class StoredRead:
     def select_from(self, source: str, where: Sequence[str] = ()) -> str:
         """Return the SELECT of the wanted columns and the owner over a source of the others."""
         unit, owner = self.owner or ("", None)
-        conditions = [*where, *([f"{quoted(unit)} IS NOT NULL"] if unit else [])]
+        conditions = [*where, *([f"{quote(unit)} IS NOT NULL"] if unit else [])]
         filters = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {_list(_named(self.selected), owner=owner)} FROM {source}{filters}"  # noqa: S608 ours
+        return f"SELECT {_list(_quote_all(self.selected), owner=owner)} FROM {source}{filters}"  # noqa: S608 ours
 
 
 Leaf = Callable[[StoredRead], str]
@@ -213,8 +213,8 @@ def _list(items: Iterable[str], *, owner: str | None = None) -> str:
     return ", ".join(parts) or 'true AS "row"'
 
 
-def _named(names: Iterable[str], of: str = "") -> list[str]:
-    return [f"{of}{quoted(name)}" for name in names]
+def _quote_all(names: Iterable[str], of: str = "") -> list[str]:
+    return [f"{of}{quote(name)}" for name in names]
 
 
 def _select(bag: Bag, items: Iterable[str], uses: Iterable[str], leaf: Leaf, rest: str = "") -> str:
@@ -234,7 +234,7 @@ def stored(
     return Bag(facts, owner is not None, StoredRead(table, columns, owner), sure=True)
 
 
-def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
+def own_rows_by(bag: Bag, unit: str, owner: str) -> Bag:
     """Return rows that are protected by themselves, as rows of the unit that a column names.
 
     `owner` is the SQL of the owner. A row without a unit is left out.
@@ -244,8 +244,8 @@ def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         below = bag.sql([*selected, unit], leaf)
         return (
-            f"SELECT {_list(_named(selected), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
-            f"WHERE {quoted(unit)} IS NOT NULL"
+            f"SELECT {_list(_quote_all(selected), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
+            f"WHERE {quote(unit)} IS NOT NULL"
         )
 
     return replace(bag, text=text, single=False)
@@ -261,18 +261,18 @@ def _first(bag: Bag, names: Sequence[str], limit: int = 1) -> Bag:
     """Return the first rows of a public relation for each value of some columns."""
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        rows, by = bag.sql(bag.columns, leaf), ", ".join(_named(names))
-        order = ", ".join(_named(bag.columns))
+        rows, by = bag.sql(bag.columns, leaf), ", ".join(_quote_all(names))
+        order = ", ".join(_quote_all(bag.columns))
         rank = f"row_number() OVER (PARTITION BY {by} ORDER BY {order})"
         return (
-            f"SELECT {_list(_named(selected))} FROM (SELECT * FROM ({rows}) AS every "  # noqa: S608
+            f"SELECT {_list(_quote_all(selected))} FROM (SELECT * FROM ({rows}) AS every "  # noqa: S608
             f"QUALIFY {rank} <= {limit}) AS firsts"
         )
 
     return replace(bag, text=text, unique=frozenset(names) if limit == 1 else None, sure=False)
 
 
-def _matches_of(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
+def _count_matches(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
     """Return a public relation, and how many rows of it a protected row meets at most."""
     if bag.unique is not None and bag.unique <= set(equal):
         return bag, 1
@@ -285,24 +285,25 @@ def _matches_of(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
     return _first(bag, equal), 1
 
 
-def linked(link: Link) -> Bag:
+def link_table(link: Link) -> Bag:
     """Return a table whose rows belong to each owner of the rows that they are linked to."""
-    column, key = quoted(link.column), quoted(link.key)
+    column, key = quote(link.column), quote(link.key)
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         sql, above, start = link.rows.sql([*selected, link.column], leaf), link.above, ""
         if link.owner is not None:
             return (
-                f"SELECT {_list(_named(selected), owner=link.owner)} FROM ({sql}) AS l "  # noqa: S608
+                f"SELECT {_list(_quote_all(selected), owner=link.owner)} FROM ({sql}) AS l "  # noqa: S608
                 f"WHERE {link.owner} IS NOT NULL"
             )
         if link.is_small and above.link is not None:
             start, sql = f"WITH {_FEW} AS MATERIALIZED ({sql}) ", f"FROM {_FEW}"
             above = _met(above.link, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
+        columns = _list(_quote_all(selected, "l."), owner=f"r.{_OWNER}")
         return (
-            f"{start}SELECT {_list(_named(selected, 'l.'), owner=f'r.{_OWNER}')} FROM ({sql}) AS l "  # noqa: S608 ours
-            f"JOIN (SELECT DISTINCT {key} AS {quoted('key')}, {_OWNER} FROM "
-            f"({above.sql([link.key], leaf)}) AS links) AS r ON l.{column} = r.{quoted('key')}"
+            f"{start}SELECT {columns} FROM ({sql}) AS l "  # noqa: S608 ours
+            f"JOIN (SELECT DISTINCT {key} AS {quote('key')}, {_OWNER} FROM "
+            f"({above.sql([link.key], leaf)}) AS links) AS r ON l.{column} = r.{quote('key')}"
         )
 
     facts = dict(link.rows.facts)
@@ -311,7 +312,7 @@ def linked(link: Link) -> Bag:
     return Bag(facts, owned=True, text=text, depth=depth, link=link, sure=sure)
 
 
-_FEW = quoted("few rows")
+_FEW = quote("few rows")
 
 
 def _met(link: Link, key: str, values: str) -> Bag:
@@ -320,11 +321,11 @@ def _met(link: Link, key: str, values: str) -> Bag:
 
     def text(names: tuple[str, ...], leaf: Leaf) -> str:
         return (
-            f"SELECT {_list(_named(names, 'l.'))} FROM ({rows.sql([*names, key], leaf)}) AS l "  # noqa: S608
-            f"SEMI JOIN ({values}) AS r({quoted('key')}) ON l.{quoted(key)} = r.{quoted('key')}"
+            f"SELECT {_list(_quote_all(names, 'l.'))} FROM ({rows.sql([*names, key], leaf)}) AS l "  # noqa: S608
+            f"SEMI JOIN ({values}) AS r({quote('key')}) ON l.{quote(key)} = r.{quote('key')}"
         )
 
-    return linked(replace(link, rows=replace(rows, text=text)))
+    return link_table(replace(link, rows=replace(rows, text=text)))
 
 
 def chosen(
@@ -334,7 +335,7 @@ def chosen(
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         uses = list_uses([*(expressions[name] for name in selected), *conditions])
-        parts = [f"{expressions[name].tried} AS {quoted(name)}" for name in selected]
+        parts = [f"{expressions[name].tried} AS {quote(name)}" for name in selected]
         where = " AND ".join(condition.tried for condition in conditions)
         return _select(bag, parts, uses, leaf, f" WHERE {where}" if where else "")
 
@@ -351,21 +352,21 @@ def chosen(
     return Bag(facts, bag.owned, text, bag.depth, bag.single, unique, copies=bag.copies, sure=sure)
 
 
-def extended(bag: Bag, expressions: Mapping[str, Expression]) -> Bag:
+def extend_relation(bag: Bag, expressions: Mapping[str, Expression]) -> Bag:
     """Return a relation with more columns."""
     if not expressions:
         return bag
     return chosen(bag, {name: column(name) for name in bag.columns} | dict(expressions))
 
 
-def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
+def filter_relation(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     """Return the rows that fulfill all conditions."""
     if not conditions:
         return bag
     if bag.link is not None:  # before the rows get their owners
-        rows = filtered(bag.link.rows, conditions)
+        rows = filter_relation(bag.link.rows, conditions)
         is_small = bag.link.is_small or len(conditions) > 1
-        return replace(linked(replace(bag.link, rows=rows, is_small=is_small)), facts=bag.facts)
+        return replace(link_table(replace(bag.link, rows=rows, is_small=is_small)), facts=bag.facts)
     if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
         sure = bag.sure and all(condition.sure for condition in conditions)
@@ -373,7 +374,7 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
 
-def joined(
+def join_relations(
     left: Bag,
     right: Bag,
     how: str,
@@ -387,10 +388,10 @@ def joined(
     if both:
         _by_itself(left, "a join")
     elif right.single or (right.link is not None and how == "INNER"):
-        return joined(right, left, how, _turned(equal), others)
+        return join_relations(right, left, how, _swap_pairs(equal), others)
     copies = left.copies
     if left.single and how in {"INNER", "LEFT"}:
-        right, matches = _matches_of(right, [two for _, two in equal])
+        right, matches = _count_matches(right, [two for _, two in equal])
         copies *= matches
     owned = left.owned or (right.owned and how == "INNER")
     facts = dict(left.facts)
@@ -401,9 +402,9 @@ def joined(
     facts = {name: replace(fact, matches=None) for name, fact in facts.items()}
     depth, single = max(left.depth, right.depth), left.single
     if left.link is not None and not right.owned:  # before the rows get their owners
-        rows = joined(left.link.rows, right, how, equal, others)
-        return replace(linked(replace(left.link, rows=rows)), facts=facts)
-    if both and right.link is not None and right.link.said_by(_turned(equal), left):
+        rows = join_relations(left.link.rows, right, how, equal, others)
+        return replace(link_table(replace(left.link, rows=rows)), facts=facts)
+    if both and right.link is not None and right.link.said_by(_swap_pairs(equal), left):
         both, right = False, right.link.rows
     elif both and how == "INNER" and left.link is not None and left.link.said_by(equal, right):
         both, left = False, left.link.rows
@@ -412,10 +413,10 @@ def joined(
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         uses = list_uses(others).union(selected, *equal)
         parts = [f"l.{_OWNER} = r.{_OWNER}"] if both else []
-        parts += [f"l.{quoted(mine)} = r.{quoted(theirs)}" for mine, theirs in equal]
+        parts += [f"l.{quote(mine)} = r.{quote(theirs)}" for mine, theirs in equal]
         parts += [condition.tried for condition in others]
         return (
-            f"SELECT {_list(_named(selected), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
+            f"SELECT {_list(_quote_all(selected), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
             f"FROM ({left.sql(uses, leaf)}) AS l {how} JOIN ({right.sql(uses, leaf)}) AS r "
             f"ON {' AND '.join(parts) or 'true'}"
         )
@@ -424,35 +425,35 @@ def joined(
     return Bag(facts, owned, text, depth, single, copies=copies, sure=sure)
 
 
-def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def _swap_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(two, first) for first, two in pairs]
 
 
 _SHOWN = {"LEFT": "LEFT JOIN", "SEMI": "EXISTS or IN", "ANTI": "NOT EXISTS or NOT IN"}
 
 
-def marked(matched: Bag, others: Bag, name: str) -> Bag:
+def mark_matches(matched: Bag, others: Bag, name: str) -> Bag:
     """Return the rows of a relation that have a match and others, a column telling them apart."""
     ways = ((matched, "true"), (others, "false"))
-    sides = [extended(bag, {name: Expression(sql)}) for bag, sql in ways]
-    return _united(sides, [{column: column for column in sides[0].columns}] * 2)
+    sides = [extend_relation(bag, {name: Expression(sql)}) for bag, sql in ways]
+    return _unite_all(sides, [{column: column for column in sides[0].columns}] * 2)
 
 
-def united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
+def unite_relations(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     """Return all rows of several relations; `columns` are the columns of each by their new name."""
     if len({bag.owned for bag in bags}) > 1:
         raise refuse("UNION ALL of both")
     _by_itself(bags[0], "UNION ALL")
-    return _united(bags, columns)
+    return _unite_all(bags, columns)
 
 
-def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
+def _unite_all(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     names = tuple(columns[0])
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         parts = []
         for bag, of_bag in zip(bags, columns, strict=True):
-            items = [f"{quoted(of_bag[name])} AS {quoted(name)}" for name in selected]
+            items = [f"{quote(of_bag[name])} AS {quote(name)}" for name in selected]
             parts.append(_select(bag, items, [of_bag[name] for name in selected], leaf))
         return " UNION ALL ".join(parts)
 
@@ -469,24 +470,23 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     return Bag(facts, first.owned, text, depth, first.single, copies=first.copies)
 
 
-def grouped(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression]) -> Bag:
+def group_relation(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression]) -> Bag:
     """Return aggregates by keys, and by owner where there are owners."""
     _by_itself(bag, "GROUP BY or DISTINCT")
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         uses = list_uses(aggregates[name] for name in selected if name in aggregates).union(keys)
         parts = [
-            f"{aggregates[n].sql} AS {quoted(n)}" if n in aggregates else quoted(n)
-            for n in selected
+            f"{aggregates[n].sql} AS {quote(n)}" if n in aggregates else quote(n) for n in selected
         ]
-        by = ", ".join([*_named(keys), *([_OWNER] if bag.owned else [])])
+        by = ", ".join([*_quote_all(keys), *([_OWNER] if bag.owned else [])])
         return _select(bag, parts, uses, leaf, f" GROUP BY {by}" if by else "")
 
-    facts = _made_facts(bag, keys, aggregates)
+    facts = _derive_facts(bag, keys, aggregates)
     return Bag(facts, bag.owned, text, bag.depth, unique=frozenset(keys))
 
 
-def _made_facts(
+def _derive_facts(
     bag: Bag, names: Iterable[str], values: Mapping[str, Expression] | Mapping[str, Window]
 ) -> dict[str, Facts]:
     """Return the facts of columns, and of those that take one of the values of others."""
@@ -496,7 +496,7 @@ def _made_facts(
 
 def distinct(bag: Bag) -> Bag:
     """Return the rows of a relation once each, for each owner."""
-    return grouped(bag, bag.columns, {})
+    return group_relation(bag, bag.columns, {})
 
 
 @dataclass(frozen=True)
@@ -522,17 +522,17 @@ class Window:
 
     def sql(self, row: Sequence[str], *, owned: bool) -> str:
         """Return it as SQL; `row` is what a whole row consists of."""
-        by = [*([_OWNER] if owned else []), *_named(self.partition)]
-        order = [f"{quoted(name)} {direction}" for name, direction in self.order]
-        order += _named(row) if self.breaks_ties else []
+        by = [*([_OWNER] if owned else []), *_quote_all(self.partition)]
+        order = [f"{quote(name)} {direction}" for name, direction in self.order]
+        order += _quote_all(row) if self.breaks_ties else []
         parts = [f"PARTITION BY {', '.join(by)}"] if by else []
         parts += [f"ORDER BY {', '.join(order)}"] if order else []
-        arguments = ", ".join([*_named(self.arguments), *self.constants])
+        arguments = ", ".join([*_quote_all(self.arguments), *self.constants])
         over = " ".join([*parts, *([self.frame] if self.frame else [])])
         return f"{self.function}({arguments}) OVER ({over})"
 
 
-def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
+def add_windows(bag: Bag, windows: Mapping[str, Window]) -> Bag:
     """Return a relation with window functions over the rows of each owner by itself."""
     _by_itself(bag, "a window")
 
@@ -540,15 +540,15 @@ def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
         uses = list_uses(windows[name] if name in windows else column(name) for name in selected)
         row = [name for name in bag.columns if name in uses]
         parts = [
-            f"{windows[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in windows else quoted(n)
+            f"{windows[n].sql(row, owned=bag.owned)} AS {quote(n)}" if n in windows else quote(n)
             for n in selected
         ]
         return _select(bag, parts, uses, leaf)
 
-    return Bag(_made_facts(bag, bag.columns, windows), bag.owned, text, bag.depth)
+    return Bag(_derive_facts(bag, bag.columns, windows), bag.owned, text, bag.depth)
 
 
-def renamed(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:
+def rename_relation(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:
     """Return a relation whose columns have new names, and these by the old ones."""
     new = {name: take_name(name, used_names) for name in bag.columns}
     if all(was == now for was, now in new.items()):

@@ -9,28 +9,28 @@ from typing import Any
 
 import duckdb
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
-from dfprivacy.statements.nodes import Query, Select, Subquery, folded, walk
+from dfprivacy.statements.nodes import Query, Select, Subquery, fold_name, walk
 from dfprivacy.statements.relations import Expression, chosen, list_uses
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
 
 
-def range_of(expression: Expression, scope: Scope, tables: Tables) -> Bounds | None:
+def find_range(expression: Expression, scope: Scope, tables: Tables) -> Bounds | None:
     """Return the bounds of a column of constants, or of what is true or false by its type."""
     for seen in scope.seen:
-        if seen.choices is not None and quoted(seen.column) == expression.sql:
+        if seen.choices is not None and quote(seen.column) == expression.sql:
             return seen.choices
     with suppress(DPError, duckdb.Error):
         used = [name for name in scope.bag.columns if name in expression.uses]
-        planned = tables.planned(scope.bag, used)
+        planned = tables.plan_columns(scope.bag, used)
         if str(planned.project(expression.sql).types[0]) == "BOOLEAN":
             return Bounds(0, 1)
     return None
@@ -38,7 +38,7 @@ def range_of(expression: Expression, scope: Scope, tables: Tables) -> Bounds | N
 
 def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
     """Return the rows of the outermost SELECT, its FROM and WHERE, and what has read them."""
-    compiler = Compiler(tables_of(reader))
+    compiler = Compiler(list_tables(reader))
     items = [(item.alias, item) for item in select.items if item.alias]
     compiler.outermost = select.source
     scope, _ = compiler.from_where(select, items)
@@ -51,13 +51,13 @@ def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
     subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
     names = dict.fromkeys(node.released for node in subqueries if node.released)
     tables, constants = compiler.tables, dict[str, str]()
-    used_names = {folded(name) for name in scope.bag.columns}
+    used_names = {fold_name(name) for name in scope.bag.columns}
     for name in names:
         value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
-        used_names.add(folded(column))
+        used_names.add(fold_name(column))
         row = Scope(replace(value, unique=frozenset()), ())
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
-        constants[name] = quoted(column)
+        constants[name] = quote(column)
     return replace(scope, constants=constants), compiler
 
 
@@ -70,11 +70,11 @@ def list_keys(compiler: Compiler, keys: Sequence[Expression]) -> list[Any] | Non
     if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
         raise refuse("keys of a public table")
     names = [f"key_{position}" for position in range(len(keys))]
-    values = tables.different(chosen(bag, dict(zip(names, keys, strict=True))), names)
+    values = tables.list_different_rows(chosen(bag, dict(zip(names, keys, strict=True))), names)
     return values if len(keys) > 1 else [value for (value,) in values]
 
 
-def tables_of(reader: Reader) -> Tables:
+def list_tables(reader: Reader) -> Tables:
     """Return the tables that a statement can name."""
     unit = None if reader.unit is None else str(reader.unit.column)
     return Tables(reader.schema, reader.source, reader.engine, reader.givens, unit)
@@ -82,7 +82,7 @@ def tables_of(reader: Reader) -> Tables:
 
 def about_all(select: Query, reader: Reader) -> bool:
     """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
-    compiler = Compiler(tables_of(reader))
+    compiler = Compiler(list_tables(reader))
     with suppress(DPError):
         compiler.query(select)
     return any(node is select for node in compiler.about_all)

@@ -42,7 +42,7 @@ def nearly(name: str, candidates: Collection[str], shown: Callable[[str], str] =
     return f"did you mean {shown(similar[0])}? " if similar else ""
 
 
-def refused_statement(word: str) -> RefusedStatementError:
+def build_refusal(word: str) -> RefusedStatementError:
     """Return the error for a statement that is neither a query nor makes a table of one."""
     rules = {"DESCRIBE": "SUMMARIZE", "UNPIVOT": "PIVOT"}
     rule = rules.get(word.upper(), word.upper())

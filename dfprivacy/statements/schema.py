@@ -11,7 +11,7 @@ from typing import Any
 from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError, boundary
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.terms import Terms
-from dfprivacy.statements.nodes import folded
+from dfprivacy.statements.nodes import fold_name
 from dfprivacy.statements.rules import nearly
 
 _HINT = (
@@ -139,28 +139,28 @@ class Schema:
                     f"the matches of {column!r} are no whole number from 1 to {MOST_MATCHES}",
                     'matches={"prices.product": 4}',
                 )
-            if self.rows is not None and folded(table) == folded(self.unit_table):
+            if self.rows is not None and fold_name(table) == fold_name(self.unit_table):
                 raise _wrong(
                     f"{column!r} has matches", "each of its rows is protected by itself; leave out"
                 )
 
     def _check_links(self) -> None:
         parents: dict[str, str] = {}
-        names = set(map(folded, self.public))
+        names = set(map(fold_name, self.public))
         for child, parent in self.links.items():
             (table, _), (parent_table, _) = _split(child, "a link"), _split(parent, "a link")
-            if folded(table) in parents:
+            if fold_name(table) in parents:
                 raise _wrong(
                     f"table {table!r} has two links",
                     "a row belongs to whom one link says; name that one, and join along the other",
                 )
-            parents[folded(table)] = folded(parent_table)
-            if folded(table) in names or folded(parent_table) in names:
+            parents[fold_name(table)] = fold_name(parent_table)
+            if fold_name(table) in names or fold_name(parent_table) in names:
                 raise _wrong(
                     f"the link from {child!r} to {parent!r} touches a public table",
                     "a table is public, or belongs to units: leave it out of one of them",
                 )
-        start = folded(self.unit_table)
+        start = fold_name(self.unit_table)
         if start in names:
             raise _wrong(f"the unit's table {start!r} is public", "leave it out of public")
         if start in parents:
@@ -227,7 +227,7 @@ def _split(name: object, what: str) -> tuple[str, str]:
     return table, column
 
 
-def schema_of(value: object, unit: object = None) -> Schema:
+def read_schema(value: object, unit: object = None) -> Schema:
     """Return the schema that a caller passes: a Schema, a mapping of its parts, or a YAML file.
 
     It names the unit, so that no other one may be named beside it.
@@ -260,7 +260,7 @@ def schema_of(value: object, unit: object = None) -> Schema:
     return Schema(**parts)
 
 
-def declared(
+def separate_public_frames(
     frames: Mapping[str, object], schema: Schema | None, terms: Terms
 ) -> tuple[Mapping[str, object], Schema | None, Terms]:
     """Return frames without the marks of `dfp.public`, and the schema that the marks make."""
@@ -270,7 +270,7 @@ def declared(
     plain = {n: f.frame if isinstance(f, Public) else f for n, f in frames.items()}
     private = [name for name in frames if name not in marked]
     if schema is not None:
-        missing = [name for name in marked if folded(name) not in map(folded, schema.public)]
+        missing = [name for name in marked if fold_name(name) not in map(fold_name, schema.public)]
         if missing:
             raise _wrong(f"frame {missing[0]!r} is declared public, and not in it", _HINT)
         return plain, schema, terms

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, cast
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import quote
 from dfprivacy.engine.text_files import number_in_text
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
@@ -93,16 +93,16 @@ from dfprivacy.statements.nodes import (
     Subquery,
     Table,
     arguments,
-    called,
-    folded,
+    find_text,
+    fold_name,
     fresh,
     holds,
     literal,
+    name_call,
     parse_view,
     rebuild,
     refuse_node,
     split_modifiers,
-    text_of,
     walk,
 )
 from dfprivacy.statements.relations import (
@@ -111,21 +111,21 @@ from dfprivacy.statements.relations import (
     Expression,
     Facts,
     Window,
+    add_windows,
     chosen,
     column,
     distinct,
     equality,
-    extended,
-    filtered,
-    grouped,
-    joined,
+    extend_relation,
+    filter_relation,
+    group_relation,
+    join_relations,
     list_uses,
-    marked,
-    renamed,
+    mark_matches,
+    rename_relation,
     same_value,
     take_name,
-    united,
-    windowed,
+    unite_relations,
 )
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import Tables
@@ -167,7 +167,7 @@ class Compiler:
         if outer is not None and isinstance(select.source, Empty):
             raise refuse("subquery without FROM")
         if used_names is None:
-            used_names = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+            used_names = {fold_name(name) for name in outer.bag.columns} if outer else set[str]()
         before, self.later = self.later, []
         views, conditions, _ = self._collect_joins(select.source, used_names)
         later, self.later = self.later, before
@@ -177,20 +177,20 @@ class Compiler:
             if holds(node, Subquery):
                 later.append(node)
                 continue
-            compiled = self.condition_of(node, joint, items)
+            compiled = self.write_condition(node, joint, items)
             (around if compiled.outer else conditions).append(compiled)
             if self.key_table is not None and select.source is self.outermost:
                 if not compiled.uses <= frozenset(self.key_table.bag.columns):
                     raise refuse("keys of a public table")
-                bag = filtered(self.key_table.bag, [compiled])
+                bag = filter_relation(self.key_table.bag, [compiled])
                 self.key_table = replace(self.key_table, bag=bag)
-            conditions += self._implied(node, views, joint, items)
+            conditions += self._imply_conditions(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
         for node in later:
             view = self._where(node, view, items, used_names)
         return view, around
 
-    def _implied(
+    def _imply_conditions(
         self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
     ) -> Iterator[Expression]:
         """Yield certain conditions on one relation each that follow from an OR over several."""
@@ -206,7 +206,7 @@ class Compiler:
             term = [[part for part in side if is_about(part, view)] for side in sides]
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
-                compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
+                compiled = self.write_condition(replace(node, operands=(*every,)), joint, items)
                 if compiled.sure:
                     yield compiled
 
@@ -259,7 +259,7 @@ class Compiler:
             way, self.key_table = "INNER", first
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
             inside = [term for term in conditions if term.uses <= frozenset(second.bag.columns)]
-            second = replace(second, bag=filtered(second.bag, inside))
+            second = replace(second, bag=filter_relation(second.bag, inside))
             conditions = [term for term in conditions if term not in inside]
         bag = self.join(first, second, way, conditions)
         both = (first, second) if original.way != "RIGHT" else (second, first)
@@ -294,13 +294,15 @@ class Compiler:
                 value[either] = side
             sides = zip(bags, condition_.pair, strict=True)
             if not are_comparable(
-                *(self.tables.kind_of(bag, str(side.column)) for bag, side in sides)
+                *(self.tables.find_type(bag, str(side.column)) for bag, side in sides)
             ):
                 raise refuse("UNION ALL of types", name=name)
             seen = seen.without_plain(name)
             seen = replace(seen, seen=(*seen.seen, VisibleColumn((), name, either)))
-        bags = [extended(bag, value) for bag, value in zip(bags, values, strict=True)]
-        return replace(seen, bag=united(bags, [{name: name for name in bags[0].columns}] * 2))
+        bags = [extend_relation(bag, value) for bag, value in zip(bags, values, strict=True)]
+        return replace(
+            seen, bag=unite_relations(bags, [{name: name for name in bags[0].columns}] * 2)
+        )
 
     def _nearest(
         self, node: Join, left: Sequence[Scope], right: Sequence[Scope], behind: list[Expression]
@@ -323,7 +325,7 @@ class Compiler:
         if sides[0].uses <= columns:
             sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
         pairs = [
-            self.condition_of(part, scope).pair or () for part in parts if part is not bounds[0]
+            self.write_condition(part, scope).pair or () for part in parts if part is not bounds[0]
         ]
         equal = [[side for side in pair if side.uses <= columns] for pair in pairs]
         if not sides[1].uses <= columns or sides[0].uses & columns or not all(equal):
@@ -337,7 +339,7 @@ class Compiler:
         after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
         window = Window("lead", (time,), (), (*partition,), ((time, way),), breaks_ties=True)
         bag = self._with_window(bag, after, window, {*bag.columns})
-        last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
+        last = f"({quote(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quote(after)}))"
         return [replace(inner, bag=bag)], [], [Expression(last, sides[0].uses | {after})]
 
     def _on(
@@ -352,11 +354,11 @@ class Compiler:
                 self.later.append(part)
                 continue
             try:
-                conditions.append(self.condition_of(part, put_beside(sides)))
+                conditions.append(self.write_condition(part, put_beside(sides)))
             except MissingColumnError:
                 if not around:
                     raise
-                conditions.append(self.condition_of(part, put_beside([*around, *sides])))
+                conditions.append(self.write_condition(part, put_beside([*around, *sides])))
         return conditions
 
     def _lateral(
@@ -381,12 +383,12 @@ class Compiler:
             if not is_plain(alone) or (node.way == "LEFT" and not always):
                 raise refuse("LATERAL")
             lateral = Subqueries(self, self._order_joins(left, ahead), (), used_names)
-            return [lateral.extended(select, path)], [], []
+            return [lateral.extend_rows(select, path)], [], []
         without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
-            where = [self.condition_of(term, inner) for term in split_condition(select.where)]
-            bag = filtered(inner.bag, where)
+            where = [self.write_condition(term, inner) for term in split_condition(select.where)]
+            bag = filter_relation(inner.bag, where)
         else:
             inner, conditions = self.from_where(select, (), put_beside(left), used_names)
             bag = inner.bag
@@ -402,11 +404,11 @@ class Compiler:
         seen = list[VisibleColumn]()
         for name, value in values:
             bag, term = as_column(bag, value, [*used_names])
-            used_names.add(folded(term))
+            used_names.add(fold_name(term))
             seen.append(VisibleColumn(path, name, term))
         if without:
             return [Scope(bag, (*inner.seen, *seen))], [], []
-        return left, [Scope(bag, tuple(seen))], [_opened(term) for term in conditions]
+        return left, [Scope(bag, tuple(seen))], [_open_subquery(term) for term in conditions]
 
     def _limit(
         self,
@@ -442,7 +444,9 @@ class Compiler:
                 compiled, path = self._table(relation, used_names), relation.path
             case Table():
                 raise refuse("a name with more than three parts")
-            case Other(sort="TABLE_FUNCTION") if called(dict(node.parts)["function"]) == "unnest":
+            case Other(sort="TABLE_FUNCTION") if (
+                name_call(dict(node.parts)["function"]) == "unnest"
+            ):
                 raise refuse_part("unnest")
             case Other(sort="TABLE_FUNCTION"):
                 raise refuse_table_function(node, self.tables.engine)
@@ -455,18 +459,18 @@ class Compiler:
             named = zip(new, compiled.seen, strict=True)
             seen = tuple(replace(term, name=name) for name, term in named)
             compiled = require_apart(replace(compiled, seen=seen))
-        return _renamed(compiled, used_names, (node.alias,) if node.alias else path)
+        return _rename_columns(compiled, used_names, (node.alias,) if node.alias else path)
 
     def _table(self, relation: Relation, used_names: set[str]) -> Scope:
         if relation.definition is None:
             scope = Scope.of(*self.tables.bag(relation, used_names))
             facts = self.tables.facts(relation, "bounds")
             bounds = {name: Bounds(*ends) for name, ends in facts.items()}
-            seen = (replace(term, bounds=bounds.get(folded(term.name))) for term in scope.seen)
+            seen = (replace(term, bounds=bounds.get(fold_name(term.name))) for term in scope.seen)
             scope = replace(scope, seen=tuple(seen))
             limits = self.tables.facts(relation, "matches") if scope.bag.owned else {}
             for name, number in limits.items():  # the first of these rows of each unit
-                columns = {folded(visible.name): visible.column for visible in scope.seen}
+                columns = {fold_name(visible.name): visible.column for visible in scope.seen}
                 bag = self.first_rows(scope.bag, [columns[name]], [], number, set())
                 seen = (term for term in scope.seen if term.column in bag.columns)
                 scope = Scope(bag, tuple(seen))
@@ -490,7 +494,7 @@ class Compiler:
         finally:
             self.view_around, self.tables = above
         names, bag = dict(zip(relation.columns, compiled.columns, strict=True)), compiled.bag
-        bag = self.tables.own_rows(relation, bag, names) if names_units else bag
+        bag = self.tables.own_view(relation, bag, names) if names_units else bag
         return Scope.of(bag, names.items())
 
     def query(self, node: Query) -> Scope:
@@ -499,7 +503,7 @@ class Compiler:
             case SetOperation():
                 return self._union(node)
             case Select():
-                return _Select(self, node).compiled()
+                return _Select(self, node).compile()
         raise refuse_node(node)
 
     def _union(self, node: SetOperation) -> Scope:
@@ -527,7 +531,7 @@ class Compiler:
         for name in names:
             new.append(fresh(name, [OWNER, *new]))
         maps = [dict(zip(new, part.columns, strict=True)) for part in parts]
-        bag = united([part.bag for part in parts], maps)
+        bag = unite_relations([part.bag for part in parts], maps)
         if not node.has_all:
             bag = self.distinct(bag)
         return Scope.of(bag, zip(names, new, strict=True))
@@ -535,7 +539,7 @@ class Compiler:
     def _members(self, parts: Sequence[Scope], how: str) -> Scope:
         """Return the different rows of a query that are, or are not, among those of another."""
         first, second = parts
-        bag, new = renamed(second.bag, {folded(name) for name in first.bag.columns})
+        bag, new = rename_relation(second.bag, {fold_name(name) for name in first.bag.columns})
         columns, others = first.columns, [new[theirs] for theirs in second.columns]
         same = list(map(same_value, columns, others))
         keys = any(
@@ -549,7 +553,7 @@ class Compiler:
             "INTERSECT or EXCEPT",
         )
         rows = self.distinct(chosen(first.bag, {term: column(term) for term in columns}))
-        return replace(first, bag=joined(rows, bag, how, [], same))
+        return replace(first, bag=join_relations(rows, bag, how, [], same))
 
     def distinct(self, bag: Bag) -> Bag:
         """Return the different rows of each unit."""
@@ -574,15 +578,15 @@ class Compiler:
             require_single(kind, f"the first rows by column {name!r}")
         position = fresh("place", [*bag.columns, OWNER])
         window = Window("row_number", partition=(*partition,), order=(*order,), breaks_ties=True)
-        limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
-        joint = filtered(self._with_window(bag, position, window, read), [limit])
+        limit = Expression(f"({quote(position)} <= {number})", frozenset([position]))
+        joint = filter_relation(self._with_window(bag, position, window, read), [limit])
         return chosen(joint, {name: column(name) for name in joint.columns if name != position})
 
     def _with_window(self, bag: Bag, name: str, window: Window, read: set[str]) -> Bag:
         """Return a relation with a window by whole rows; columns that are not read may go."""
         kinds = self.tables.kinds(bag, bag.columns)
         bag = keep_distinguishing_columns(unify_equal_values(bag, kinds), kinds, read)
-        return windowed(bag, {name: window})
+        return add_windows(bag, {name: window})
 
     def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
         """Join relations: from the one with the longest link on, each by what it has in common."""
@@ -593,7 +597,7 @@ class Compiler:
         for view in views:
             mine = [term for term in waiting if term.uses <= frozenset(view.bag.columns)]
             waiting = [term for term in waiting if term not in mine]
-            remaining = filtered(view.bag, mine)
+            remaining = filter_relation(view.bag, mine)
             parts.append(replace(view, bag=remaining))
         compiled = max(parts, key=lambda term: (term.bag.owned, term.bag.depth))
         parts.remove(compiled)
@@ -639,7 +643,7 @@ class Compiler:
                 left, mine = as_column(left, pair[0], used_names)
                 right, theirs = as_column(right, pair[1], (*used_names, mine))
                 if are_comparable(
-                    self.tables.kind_of(left, mine), self.tables.kind_of(right, theirs)
+                    self.tables.find_type(left, mine), self.tables.find_type(right, theirs)
                 ):
                     is_text = left.kind(mine) == right.kind(theirs) == TEXT
                     if is_text and not _is_one_column(left, right, (mine, theirs)):
@@ -650,7 +654,7 @@ class Compiler:
             others.append(term)
         written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
         self._check_once(left, right, how, equal, written)
-        bag = joined(left, right, how, equal, others)
+        bag = join_relations(left, right, how, equal, others)
         return replace(bag, facts={name: bag.facts[name] for name in columns})
 
     def _check_once(
@@ -711,9 +715,9 @@ class Compiler:
 
         def find_kind(ref: ColumnRef) -> str:
             name = next(iter(ref.uses), "")
-            if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
+            if ref.is_outer or name not in scope.bag.columns or ref.sql != quote(name):
                 return ""
-            return self.tables.kind_of(scope.bag, name)
+            return self.tables.find_type(scope.bag, name)
 
         check_constants(resolved, find_kind)
         refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
@@ -725,7 +729,7 @@ class Compiler:
         sure = special is None and bool(certain(resolved))
         return Expression(sql, uses, outer, sure, size, by_row(resolved))
 
-    def condition_of(
+    def write_condition(
         self, node: Node, view: Scope, items: Items = (), special: Special | None = None
     ) -> Expression:
         """Return a condition on rows."""
@@ -752,10 +756,10 @@ class Compiler:
                 bag = self._rows_for_not_in(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
         special = Subqueries(self, view, items, used_names)
-        compiled = self.condition_of(node, view, items, special.answer)
+        compiled = self.write_condition(node, view, items, special.answer)
         if compiled.outer:
             raise refuse("correlated")
-        return replace(view, bag=filtered(special.view.bag, [compiled]))
+        return replace(view, bag=filter_relation(special.view.bag, [compiled]))
 
     def _rows_for_not_in(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
         """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
@@ -768,8 +772,8 @@ class Compiler:
         mine, value = same.pair
         name = fresh("missing", [*view.bag.columns, *other.bag.columns, OWNER])
         missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
-        bag = extended(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
-        doubt = Expression(f"({quoted(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
+        bag = extend_relation(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
+        doubt = Expression(f"({quote(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
         return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 
     def matches(
@@ -783,8 +787,8 @@ class Compiler:
             chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
             values = [self.written(item, inner) for _, item in chosen_items] if is_any else []
         else:
-            others = used_names | {folded(name) for name in view.bag.columns}
-            inner, conditions = _renamed(self.query(select), others), []
+            others = used_names | {fold_name(name) for name in view.bag.columns}
+            inner, conditions = _rename_columns(self.query(select), others), []
             values = [column(name) for name in inner.columns] if is_any else []
         match sub.operand:
             case Function(name="row") as row:
@@ -797,7 +801,7 @@ class Compiler:
             if value.outer:
                 raise refuse("correlated")
             conditions = [*conditions, equality(self.written(term, around, items), value)]
-        return inner, [_opened(term) for term in conditions]
+        return inner, [_open_subquery(term) for term in conditions]
 
 
 def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) -> Node:
@@ -826,7 +830,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         if (ref := find_in(scope, part)) is not None:
             return ref
         for index, (alias, item) in enumerate(items[:before] if len(part.path) == 1 else ()):
-            if folded(alias) == folded(part.path[0]):
+            if fold_name(alias) == fold_name(part.path[0]):
                 return cast("Node", substitute(item, lambda node: leaf(node, index)))  # noqa: B023 at once
         if (ref := find_in(scope.outer, part)) is not None:
             return ref
@@ -838,7 +842,9 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
     for part in walk(result, queries=False):
         operands = part.operands if isinstance(part, Operator | Function) else ()
         texts = [o for o in operands if isinstance(o, ColumnRef) and o.kind in _TEXTS]
-        if len(texts) > 1 and (getattr(part, "sort", "") in _ORDERED or called(part) in _EXTREMES):
+        if len(texts) > 1 and (
+            getattr(part, "sort", "") in _ORDERED or name_call(part) in _EXTREMES
+        ):
             raise refuse(_TEXTS[texts[0].kind], name=texts[0].sql)
     return result
 
@@ -868,7 +874,7 @@ def _list_compared_texts(node: Node, scope: Scope) -> Iterator[str]:
         if isinstance(part, Operator) and part.sort in _EQUALITIES:
             refs = [o for o in part.operands if isinstance(o, ColumnRef) and o.kind == TEXT]
             columns = [next(iter(ref.uses)) for ref in refs if not ref.is_outer]
-            constants = [text for text in map(text_of, part.operands) if text is not None]
+            constants = [text for text in map(find_text, part.operands) if text is not None]
             kinds = {kind: text for text in constants if (kind := find_other_spellings(text))}
             if columns and kinds:
                 yield _note_texts(columns[:1], scope.seen, *next(iter(kinds.items())))
@@ -909,19 +915,21 @@ def compare_as_numbers(where: Any, scope: Scope) -> Any:
 
     node = rebuild(where, lambda part: compare_as_numbers(part, scope))
     compares = isinstance(node, Operator) and node.sort.startswith("COMPARE_")
-    if not compares and called(node) not in _ARITHMETIC:
+    if not compares and name_call(node) not in _ARITHMETIC:
         return node
     is_numeric = any(literal(part)[0] in {"INTEGER", "NUMERIC"} for part in node.operands)
     node = rebuild(node, mark) if is_numeric else node
-    names = walk(node) if called(node) == "//" else ()
+    names = walk(node) if name_call(node) == "//" else ()
     if any(isinstance(name, Name) and name.is_number for name in names):
         raise refuse("whole quotient")
     return node
 
 
-def _opened(term: Expression) -> Expression:
+def _open_subquery(term: Expression) -> Expression:
     """Return a condition of a subquery over the join of it with what is around it."""
-    pair = None if term.pair is None else (_opened(term.pair[0]), _opened(term.pair[1]))
+    pair = (
+        None if term.pair is None else (_open_subquery(term.pair[0]), _open_subquery(term.pair[1]))
+    )
     return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
 
 
@@ -948,14 +956,14 @@ class Subqueries:
         self.used_names.add(result)
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
-            return ColumnRef(quoted(result), frozenset([result]), size=Size())
+            return ColumnRef(quote(result), frozenset([result]), size=Size())
         _require_one_column(node)
         self.used_names.add(unsure)
         *rest, same = conditions
         perhaps = replace(same, sql=f"coalesce({same.sql}, true)", pair=None)
         self._mark(other, conditions, result)
         self._mark(other, [*rest, perhaps], unsure, checked=conditions)
-        sql = f"CASE WHEN {quoted(result)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
+        sql = f"CASE WHEN {quote(result)} THEN true WHEN {quote(unsure)} THEN NULL ELSE false END"
         return ColumnRef(f"({sql})", frozenset([result, unsure]), size=Size())
 
     def _mark(
@@ -970,15 +978,15 @@ class Subqueries:
             self.compiler.join(self.view, other, how, conditions, is_said=True)
             for how in ("SEMI", "ANTI")
         )
-        self.view = replace(self.view, bag=marked(matched, others, name))
+        self.view = replace(self.view, bag=mark_matches(matched, others, name))
 
-    def extended(self, select: Select, path: tuple[str, ...]) -> Scope:
+    def extend_rows(self, select: Select, path: tuple[str, ...]) -> Scope:
         """Return the rows with the aggregates of a SELECT for each row."""
         seen = [*self.view.seen]
         for item in select.items:
             ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
             bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
-            self.used_names.add(folded(term))
+            self.used_names.add(fold_name(term))
             self.view = replace(self.view, bag=bag)
             seen.append(VisibleColumn(path, name_item(item), term))
         return Scope(self.view.bag, tuple(seen))
@@ -997,7 +1005,7 @@ class Subqueries:
         pairs = [equality(mine, column(theirs)) for mine, theirs in keys]
         bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
         self.view = replace(self.view, bag=bag)
-        sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
+        sql = quote(value) if empty is None else f"coalesce({quote(value)}, {empty})"
         size = self.view.bag.size([value])
         return ColumnRef(sql, frozenset([value]), size=size)
 
@@ -1006,7 +1014,7 @@ def unify_equal_values(bag: Bag, kinds: Mapping[str, str]) -> Bag:
     """Return a relation in which equal values of columns of some types are the same bits."""
     floats = [name for name, kind in kinds.items() if kind in FLOATS]
     same_bits = {n: Expression(one_float(n, kinds[n]), frozenset([n])) for n in floats}
-    unified = extended(bag, same_bits)
+    unified = extend_relation(bag, same_bits)
     keys = {name: replace(unified.facts[name], key=bag.facts[name].key) for name in floats}
     return replace(unified, facts={**unified.facts, **keys})
 
@@ -1035,9 +1043,9 @@ def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     return replace(select, modifiers=()), (orders, int(text))
 
 
-def _renamed(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
+def _rename_columns(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
     """Return a relation at a path whose columns have new names."""
-    bag, new = renamed(scope.bag, used_names)
+    bag, new = rename_relation(scope.bag, used_names)
     seen = (replace(term, path=path, column=new[term.column]) for term in scope.seen)
     return Scope(bag, tuple(seen))
 
@@ -1072,8 +1080,8 @@ def _by_names(
     """
     mine, theirs, seen, names = put_beside(left), put_beside(right), [*right], [*node.using]
     if node.sort == "NATURAL":
-        others = {folded(term.name) for term in theirs.seen if term.plain}
-        names = [term.name for term in mine.seen if term.plain and folded(term.name) in others]
+        others = {fold_name(term.name) for term in theirs.seen if term.plain}
+        names = [term.name for term in mine.seen if term.plain and fold_name(term.name) in others]
         if not names:
             raise refuse("NATURAL JOIN")
     conditions = []
@@ -1119,7 +1127,7 @@ def as_column(bag: Bag, expression: Expression, used_names: Sequence[str]) -> tu
     if expression.column is not None:
         return bag, expression.column
     name = fresh("key", [*used_names, OWNER])
-    return extended(bag, {name: expression}), name
+    return extend_relation(bag, {name: expression}), name
 
 
 def _says_owner(
@@ -1142,7 +1150,7 @@ def _is_membership(node: object) -> TypeGuard[Subquery]:
 
 def _require_one_column(sub: Subquery) -> None:
     """Refuse rows in an IN whose answer can be NULL."""
-    if called(sub.operand) == "row":
+    if name_call(sub.operand) == "row":
         raise refuse("IN over several columns")
 
 
@@ -1188,10 +1196,10 @@ class _Select:
         aggregates = list_aggregates([nodes, select.having, select.qualify])
         self.grouped = bool(self.group_by or aggregates)
         for view in filter(None, (self.view, self.outer)):
-            self.used_names |= {folded(name) for name in view.bag.columns}
+            self.used_names |= {fold_name(name) for name in view.bag.columns}
         self.subqueries = Subqueries(self.compiler, self.view, self.items, self.used_names)
 
-    def compiled(self) -> Scope:
+    def compile(self) -> Scope:
         """Return its relation."""
         distinct, orders, limit = split_modifiers(self.node)
         targets = () if distinct is None else distinct.targets
@@ -1218,8 +1226,8 @@ class _Select:
             partition = tuple(self._ahead(node) for node in targets)
             by = tuple((self._ahead(item.value), direction(item)) for item in orders)
             window = Window("row_number", partition=partition, order=by, breaks_ties=True)
-            first = self._windowed(window)
-            qualify.append(Expression(f"({quoted(first)} = 1)", frozenset([first])))
+            first = self._write_window(window)
+            qualify.append(Expression(f"({quote(first)} = 1)", frozenset([first])))
         bag = self.bag(having, qualify)
         names = zip((name for name, _ in self.items), compiled, strict=True)
         scope = require_apart(Scope.of(chosen(bag, compiled), names))
@@ -1252,10 +1260,10 @@ class _Select:
             raise refuse("correlated")
         name = take_name("value", self.used_names)
         counts = {"count", "count_star"}
-        empty = "0" if called(node) in counts else None
-        if empty is None and any(called(part) in counts for part in walk(node)):
+        empty = "0" if name_call(node) in counts else None
+        if empty is None and any(name_call(part) in counts for part in walk(node)):
             raise refuse("no one aggregate")
-        bag = extended(self.bag([], []), {name: value})
+        bag = extend_relation(self.bag([], []), {name: value})
         remaining = {term: column(term) for term in (*(term for _, term in named), name)}
         return chosen(bag, remaining), name, named, empty
 
@@ -1270,9 +1278,9 @@ class _Select:
         """Return the column that an expression is, or becomes among others."""
         if value.outer:
             raise refuse("correlated")
-        return value.column or self._named(columns, value, name)
+        return value.column or self._name_column(columns, value, name)
 
-    def _named(self, result: dict[str, Any], label: object, name: str) -> str:
+    def _name_column(self, result: dict[str, Any], label: object, name: str) -> str:
         """Return the column of what is wanted: a new one, unless there is one already."""
         for term, names_known in result.items():
             if names_known == label:
@@ -1295,7 +1303,7 @@ class _Select:
             name = None if answer is not None else self._special(part, windows=windows)
             if name is None:
                 return answer
-            return ColumnRef(quoted(name), frozenset([name]), size=self._size(name))
+            return ColumnRef(quote(name), frozenset([name]), size=self._size(name))
 
         compiled = self.compiler.written(node, self.view, items, special)
         if compiled.outer:
@@ -1327,7 +1335,7 @@ class _Select:
             return self._aggregate(node)
         if not self.grouped or literal(node) != ("", ""):
             return None
-        if any(called(p) in AGGREGATES or isinstance(p, Over | Subquery) for p in walk(node)):
+        if any(name_call(p) in AGGREGATES or isinstance(p, Over | Subquery) for p in walk(node)):
             return None
         try:
             sql = self.compiler.written(node, self.view, self.items).sql
@@ -1354,7 +1362,7 @@ class _Select:
             raise refuse("order of an aggregate", name=name)
         value = compiler.written(operands[0], self.view, self.items) if operands else None
         if node.filter is not None:
-            where = compiler.condition_of(node.filter, self.view, self.items)
+            where = compiler.write_condition(node.filter, self.view, self.items)
             base = value or Expression("true")
             sql, outer = f"CASE WHEN {where.sql} THEN {base.sql} END", where.outer | base.outer
             value = Expression(sql, where.uses | base.uses, outer, size=base.size)
@@ -1364,7 +1372,7 @@ class _Select:
         by = zip(columns, (way for _, way in orders), strict=True)
         name = "count" if name == "count_star" else name
         call = Aggregate(name, argument, tuple(by), is_unique=node.distinct)
-        return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
+        return self._name_column(self.calls, call, f"{name}_{argument}" if argument else "count")
 
     def _window(self, node: Over) -> str:
         name = node.name
@@ -1393,14 +1401,14 @@ class _Select:
         numbers, ties = tuple(literal(term)[1] for term in constants), frame.startswith("ROWS")
         function, breaks_ties = CALLED.get(name, name), rule.orders or ties
         window = Window(function, values, numbers, partition, order, frame, breaks_ties)
-        return self._windowed(window, sums=rule.sums)
+        return self._write_window(window, sums=rule.sums)
 
-    def _windowed(self, window: Window, *, sums: bool = False) -> str:
+    def _write_window(self, window: Window, *, sums: bool = False) -> str:
         bag, unit = self.view.bag, self.compiler.name_unit(self.view)
         by = (self.ahead.get(term, column(term)).column for term in window.partition)
         is_said = not bag.owned or any(term in bag.keys for term in by)
         require(is_said, "window across units", bag, "a window", unit=unit)
-        name = self._named(self.windows, window, window.function)
+        name = self._name_column(self.windows, window, window.function)
         self.sums.update(window.arguments if sums else ())
         return name
 
@@ -1409,12 +1417,12 @@ class _Select:
 
     def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
         """Return the rows over which all expressions are written."""
-        bag = extended(self.subqueries.view.bag, self.before)
+        bag = extend_relation(self.subqueries.view.bag, self.before)
         if self.grouped:
-            bag = self._aggregated(bag)
+            bag = self._aggregate_rows(bag)
         if having and not self.grouped:
             raise refuse("having")
-        bag = extended(filtered(bag, having), self.ahead)
+        bag = extend_relation(filter_relation(bag, having), self.ahead)
         if self.windows:
             used = list_uses(self.windows.values())
             for window in self.windows.values():
@@ -1433,19 +1441,19 @@ class _Select:
             windows = {name: term for name, term in self.windows.items() if name not in totals}
             if any(term.breaks_ties for term in windows.values()):
                 bag = keep_distinguishing_columns(bag, kinds, self.read)
-            bag = windowed(bag, windows) if windows else bag
+            bag = add_windows(bag, windows) if windows else bag
             for name, term in totals.items():
                 call = Aggregate(term.function, term.arguments[0])
                 sums = _aggregate_exactly(bag, term.partition, {name: call}, kinds)
                 keys = {key: fresh(key, [*bag.columns, name, OWNER]) for key in term.partition}
                 sums = chosen(sums, {keys.get(key, key): column(key) for key in sums.columns})
                 same = [same_value(key, new) for key, new in keys.items()]
-                result = joined(bag, sums, "LEFT", [], same)
+                result = join_relations(bag, sums, "LEFT", [], same)
                 columns = (*bag.columns, name)
                 bag = replace(result, facts={name: result.facts[name] for name in columns})
-        return filtered(bag, qualify)
+        return filter_relation(bag, qualify)
 
-    def _aggregated(self, bag: Bag) -> Bag:
+    def _aggregate_rows(self, bag: Bag) -> Bag:
         for call in self.calls.values():
             values = [call.argument] if call.name in {"min", "max"} else []
             _require_order(bag, [*values, *(name for name, _ in call.order)])
@@ -1466,9 +1474,9 @@ def _aggregate_exactly(
         sql, function = exact_sum(call, kinds)
         compiled[name] = Expression(sql, call.uses)
         if function:
-            reading = f"list_aggregate({quoted(name)}, '{function}')"
+            reading = f"list_aggregate({quote(name)}, '{function}')"
             readings[name] = Expression(reading, frozenset([name]))
-    bag = grouped(bag, keys, compiled)
+    bag = group_relation(bag, keys, compiled)
     lists = {name: Facts(size=LIST) for name, call in calls.items() if call.is_list}
     bag = replace(bag, facts={**bag.facts, **lists})
     return chosen(bag, {name: readings.get(name, column(name)) for name in bag.columns})

@@ -10,37 +10,37 @@ from typing import Any
 
 import duckdb
 
-from dfprivacy.engine.files import RowCondition, quoted
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.files import RowCondition, quote
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.statements.expressions import (
     FLOATS,
     SINGLE,
     WHOLE,
     are_comparable,
-    base_of,
+    find_base_type,
     one_float,
 )
 from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, fit_values, reads
-from dfprivacy.statements.nodes import folded, fresh
+from dfprivacy.statements.nodes import fold_name, fresh
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
     Leaf,
     Link,
     StoredRead,
-    filtered,
-    linked,
-    owned_by,
+    filter_relation,
+    link_table,
+    own_rows_by,
     stored,
 )
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 
 
-def owner_of(column: str, kind: str) -> str:
+def write_owner(column: str, kind: str) -> str:
     """Return an owner's SQL: texts compare by bytes, 0.0 is -0.0, and NaN is NaN."""
-    column_text, base = quoted(column), base_of(kind)
+    column_text, base = quote(column), find_base_type(kind)
     if base in {"VARCHAR", "ENUM"}:
         return f"encode(CAST({column_text} AS VARCHAR))"
     if base in FLOATS:
@@ -58,21 +58,21 @@ WHY: Mapping[type[Exception], str] = {
 }
 
 
-def unplanned(
+def build_unplanned_error(
     text: str, sql: str, types: Mapping[str, object], error: type[Exception]
 ) -> InvalidQuestionError:
     """Return the error for an expression that DuckDB can't plan, in words that are not DuckDB's.
 
     `types` are those of the columns that its SQL may name.
     """
-    names = [name for name in types if quoted(name) in sql]
-    kinds = [base_of(str(types[name])) for name in names]
+    names = [name for name in types if quote(name) in sql]
+    kinds = [find_base_type(str(types[name])) for name in names]
     declared = ", ".join(f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True))
     shown = f"{text}{f' ({declared})' if declared else ''}: " if text else ""
     texts = [name for name, kind in zip(names, kinds, strict=True) if kind == "VARCHAR"]
     numbers = re.findall(r"\b[0-9][0-9.e]*", re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
     is_whole = texts and numbers and all(map(str.isdecimal, numbers))
-    column = next((name if name.isidentifier() else quoted(name) for name in texts), "x")
+    column = next((name if name.isidentifier() else quote(name) for name in texts), "x")
     cast = f"CAST({column} AS {'INTEGER' if is_whole else 'DOUBLE'})"
     return InvalidQuestionError(
         f"DuckDB can't plan the statement: {shown}{WHY.get(error, 'a type in it has no place')}",
@@ -113,14 +113,14 @@ class Tables:
                     raise refuse("view in a schema", name=name)
                 if self._name(relation) is not None:
                     raise refuse("table twice", name=name)
-                self.relations[folded(name)] = relation
+                self.relations[fold_name(name)] = relation
             links, ends = self.schema.links, (*self.schema.bounds, *self.schema.matches)
             unit = () if self.schema.unit is None else (self.schema.unit,)
             for name in (*unit, *links, *links.values(), *ends):
                 table, _, column = name.rpartition(".")
-                if folded(table) not in self.relations:
+                if fold_name(table) not in self.relations:
                     raise refuse("table without a link", table=table)
-                self._spelt(self.relations[folded(table)], column)
+                self._spelt(self.relations[fold_name(table)], column)
         for name, derived in self.givens.items():
             self.relations[name] = derived.relation
 
@@ -134,13 +134,13 @@ class Tables:
         facts = {} if self.schema is None else getattr(self.schema, kind)
         parts = ((name.rpartition("."), fact) for name, fact in facts.items())
         return {
-            folded(column): fact
+            fold_name(column): fact
             for (table, _, column), fact in parts
-            if self.relations[folded(table)].path == relation.path
+            if self.relations[fold_name(table)].path == relation.path
         }
 
     def _spelt(self, relation: Relation, column: str) -> str:
-        spelling = {folded(name): name for name in relation.columns}.get(folded(column))
+        spelling = {fold_name(name): name for name in relation.columns}.get(fold_name(column))
         if spelling is None:
             role = "to be the privacy unit" if self.schema is None else "which the schema names"
             raise MissingColumnError(
@@ -163,17 +163,17 @@ class Tables:
             if relation.definition is None or self.unit_column is not None:
                 if self.lone is None:
                     self.lone = relation
-                    self.relations[folded(".".join(map(quoted, relation.path)))] = relation
+                    self.relations[fold_name(".".join(map(quote, relation.path)))] = relation
                 elif relation.path != self.lone.path:
                     raise refuse("second table", first=self.lone.path[-1], second=relation.path[-1])
         elif relation.definition is None and self._name(relation) is None:
             raise refuse("unnamed table", name=relation.name, last=relation.path[-1])
         return relation
 
-    def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
+    def own_view(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
         """Return the rows of a view, of which each belongs to the unit that a column names."""
         column = names[self._spelt(view, str(self.unit_column))]
-        bag = owned_by(bag, column, owner_of(column, self.kind_of(bag, column)))
+        bag = own_rows_by(bag, column, write_owner(column, self.find_type(bag, column)))
         facts = {name: replace(fact, key=None) for name, fact in bag.facts.items()}
         return replace(bag, facts=facts | {column: replace(facts[column], key=self.unit_key)})
 
@@ -181,13 +181,13 @@ class Tables:
     def protected(self) -> Relation:
         """The table of the unit, or of the rows that are protected by themselves."""
         if self.schema is not None:
-            return self.relations[folded(self.schema.unit_table)]
+            return self.relations[fold_name(self.schema.unit_table)]
         return next(self.used[name] for name in self.used if name not in self.givens)
 
     @property
     def unit_key(self) -> str:
         """The name of the unit's column, as columns with the same values are known by."""
-        return folded(str(self.schema.unit)) if self.schema is not None else "unit"
+        return fold_name(str(self.schema.unit)) if self.schema is not None else "unit"
 
     def bag(
         self, relation: Relation, used_names: Iterable[str] = ()
@@ -201,72 +201,75 @@ class Tables:
         columns = {here: column for column, here in new.items()}
         pairs, kinds = tuple(new.items()), relation.table.kinds
         schema = self.schema
-        owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
+        owned = name not in self.givens if schema is None else name in map(fold_name, schema.tables)
         if not owned:
             declared = self.facts(relation, "matches")
             unique = self.givens[name].unique if name in self.givens else None
             if unique is not None:
-                unique = frozenset(new[column] for column in new if folded(column) in unique)
+                unique = frozenset(new[column] for column in new if fold_name(column) in unique)
             bag = stored(name, columns, kinds=kinds)
             facts = {
-                here: replace(bag.facts[here], matches=declared.get(folded(source_column)))
+                here: replace(bag.facts[here], matches=declared.get(fold_name(source_column)))
                 for here, source_column in columns.items()
             }
             return replace(bag, facts=facts, unique=unique), pairs
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
-        has_unit = schema is None or name == folded(schema.unit_table)
+        has_unit = schema is None or name == fold_name(schema.unit_table)
         links = (
             [(child.rpartition("."), up) for child, up in schema.links.items()] if schema else []
         )
-        column, to = next(((c, up) for (t, _, c), up in links if folded(t) == name), ("", ""))
+        column, to = next(((c, up) for (t, _, c), up in links if fold_name(t) == name), ("", ""))
         source_column = self._spelt(relation, column or self.unit_column)
         unit, rows = new[source_column], stored(name, columns, kinds=kinds)
-        kind = self.kind_of(rows, unit)
+        kind = self.find_type(rows, unit)
         if has_unit:
-            bag = stored(name, columns, (unit, owner_of(unit, kind)), kinds)
+            bag = stored(name, columns, (unit, write_owner(unit, kind)), kinds)
         else:
             path, _, key = to.rpartition(".")
-            above, above_columns = self.bag(self.relations[path := folded(path)])
+            above, above_columns = self.bag(self.relations[path := fold_name(path)])
             key = self._spelt(self.relations[path], key)
             above_key = dict(above_columns)[key]
-            above_kind = self.kind_of(above, above_key)
+            above_kind = self.find_type(above, above_key)
             if not are_comparable(kind, above_kind):
                 words = {"name": name, "own": source_column, "one": kind}
                 raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
-            target, owner = f"{path}.{folded(key)}", None
+            target, owner = f"{path}.{fold_name(key)}", None
             if target == self.unit_key and kind == above_kind:
-                owner = owner_of(unit, kind)
-            elif target == self.unit_key and {base_of(kind), base_of(above_kind)} <= WHOLE:
-                owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
-            bag = linked(Link(rows, unit, above, above_key, target, owner=owner))
+                owner = write_owner(unit, kind)
+            elif (
+                target == self.unit_key
+                and {find_base_type(kind), find_base_type(above_kind)} <= WHOLE
+            ):
+                owner = f"TRY_CAST({quote(unit)} AS {above_kind})"
+            bag = link_table(Link(rows, unit, above, above_key, target, owner=owner))
         ends = [*links, *((up.rpartition("."), up) for _, up in links)]
         keys = {  # of columns that belong to one owner
-            new[self._spelt(relation, column)]: folded(parent)
+            new[self._spelt(relation, column)]: fold_name(parent)
             for (table, _, column), parent in ends
-            if folded(table) == name
+            if fold_name(table) == name
         }
         keys |= {unit: self.unit_key} if has_unit else {}
         facts = {}
         for here, source_column in columns.items():
-            origins = bag.facts[here].origins | {f"{name}.{folded(source_column)}"}
+            origins = bag.facts[here].origins | {f"{name}.{fold_name(source_column)}"}
             facts[here] = replace(bag.facts[here], key=keys.get(here), origins=origins)
         return replace(bag, facts=facts), pairs
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> dict[str, str]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
         declared = {name: bag.kind(name).replace(TEXT, "VARCHAR") for name in names}
-        if all(base_of(kind) in SINGLE | {"DECIMAL"} for kind in declared.values()):
+        if all(find_base_type(kind) in SINGLE | {"DECIMAL"} for kind in declared.values()):
             return declared
-        planned = self.planned(bag, names)
+        planned = self.plan_columns(bag, names)
         types = dict(zip(planned.columns, map(str, planned.types), strict=True))
         return {name: types[name] for name in names}
 
-    def kind_of(self, bag: Bag, name: str) -> str:
+    def find_type(self, bag: Bag, name: str) -> str:
         """Return the type of a column."""
         return self.kinds(bag, [name])[name]
 
-    def planned(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
+    def plan_columns(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
         """Return some columns of a relation over tables without rows, which plans its text.
 
         An error names the first condition that DuckDB can't plan.
@@ -281,25 +284,27 @@ class Tables:
             assert isinstance(read, StoredRead)  # noqa: S101 it has conditions
             unfiltered = replace(bag, text=replace(read, conditions=()))
             try:
-                self.engine.sql(filtered(unfiltered, [condition]).sql([], self.twin))
+                self.engine.sql(filter_relation(unfiltered, [condition]).sql([], self.twin))
             except duckdb.Error as error:
                 types = self.kinds(unfiltered, [*condition.uses])
-                raise unplanned(condition.sql, condition.sql, types, type(error)) from None
-        raise unplanned("", "", {}, duckdb.BinderException)
+                raise build_unplanned_error(
+                    condition.sql, condition.sql, types, type(error)
+                ) from None
+        raise build_unplanned_error("", "", {}, duckdb.BinderException)
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
-        tables = self._reads_of(bag, names)[0].keys() & self.givens.keys()
+        tables = self._find_reads(bag, names)[0].keys() & self.givens.keys()
         return any(self.givens[name].compute is None for name in tables)
 
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether rows of a public relation repeat some columns."""
-        by = ", ".join(map(quoted, names))
-        present = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+        by = ", ".join(map(quote, names))
+        present = " AND ".join(f"{quote(name)} IS NOT NULL" for name in names)
         twice = f"WHERE {present} GROUP BY {by} HAVING count(*) > 1 LIMIT 1"
         return bool(self._public_rows(bag, names, f"SELECT {by}", twice))
 
-    def different(self, bag: Bag, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    def list_different_rows(self, bag: Bag, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the different rows of a public relation, in their order."""
         return self._public_rows(bag, names, "SELECT DISTINCT *", "ORDER BY ALL")
 
@@ -307,13 +312,13 @@ class Tables:
         self, bag: Bag, names: Sequence[str], select: str, rest: str
     ) -> list[tuple[Any, ...]]:
         """Read a query over a public relation; what that takes of others is computed first."""
-        for name in self._reads_of(bag, names)[0].keys() & self.givens.keys():
+        for name in self._find_reads(bag, names)[0].keys() & self.givens.keys():
             if (compute := self.givens[name].compute) is not None:
                 self.givens[name].table = compute()
         try:
             sql = f"{select} FROM ({bag.sql(names, self.leaves(bag, names))}) AS rows {rest}"
-            with self.source.fenced():
-                return guarded(lambda: self.source.query(sql, self.engine).fetchall())
+            with self.source.fence():
+                return run_guarded(lambda: self.source.query(sql, self.engine).fetchall())
         finally:
             self.source.take_back()
 
@@ -324,7 +329,7 @@ class Tables:
         table, names = read.table, tuple(dict.fromkeys(read.columns.values()))
         if (table, names) not in self.twins:
             source = self.relations[table].table
-            rows = guarded(lambda: source.twin(names, self.engine))
+            rows = run_guarded(lambda: source.twin(names, self.engine))
             self.twins[table, names] = rows, f"({rows.sql_query()})"
         return _select(read, *self.twins[table, names])
 
@@ -334,7 +339,7 @@ class Tables:
         Conditions on all reads of a table go to its source, which can leave out files by them.
         """
         sources: dict[str, tuple[duckdb.DuckDBPyRelation, str]] = {}
-        columns_by_table, reads_found = self._reads_of(bag, names)
+        columns_by_table, reads_found = self._find_reads(bag, names)
         for table, columns in columns_by_table.items():
             if table in self.givens:
                 rows = fit_values(self.givens[table].table, columns)
@@ -350,7 +355,7 @@ class Tables:
         return lambda read: _select(read, *sources[read.table])
 
     @staticmethod
-    def _reads_of(
+    def _find_reads(
         bag: Bag, names: Sequence[str]
     ) -> tuple[dict[str, tuple[str, ...]], list[StoredRead]]:
         """Return the columns that a relation reads of each table, and all of its reads."""
@@ -369,9 +374,9 @@ class Tables:
 
     def display_select(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
-        source = ".".join(map(quoted, self.relations[read.table].path))
+        source = ".".join(map(quote, self.relations[read.table].path))
         if any(column != name for name, column in read.columns.items()):
-            columns = [f"{quoted(was)} AS {quoted(name)}" for name, was in read.columns.items()]
+            columns = [f"{quote(was)} AS {quote(name)}" for name, was in read.columns.items()]
             source = f"(SELECT {', '.join(columns)} FROM {source}) AS stored"  # noqa: S608
         return read.select_from(source, [condition.tried for condition in read.conditions])
 
@@ -381,18 +386,17 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     kinds = dict(zip(source.columns, source.types, strict=True))
     types = [kinds[column] for column in read.columns.values()]
     gate = reads(list(read.columns), types)
-    plain = {name for name, sql in gate.items() if sql == quoted(name)}
+    plain = {name for name, sql in gate.items() if sql == quote(name)}
     first = [rule for rule in read.conditions if rule.sure or rule.uses <= plain]
     columns = [
-        f"{quoted(column)}{' COLLATE C' if str(kinds[column]) == 'VARCHAR' else ''} "
-        f"AS {quoted(name)}"
+        f"{quote(column)}{' COLLATE C' if str(kinds[column]) == 'VARCHAR' else ''} AS {quote(name)}"
         for name, column in read.columns.items()
     ]
     below = f"(SELECT {', '.join(columns) or NO_COLUMN} FROM {table}) AS stored"  # noqa: S608 ours
     where = [condition.tried for condition in first]
     if len(plain) == len(gate):
         return read.select_from(below, where)
-    gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in gate.items())
+    gated = ", ".join(f"{sql} AS {quote(name)}" for name, sql in gate.items())
     filters = f" WHERE {' AND '.join(where)}" if where else ""
     others = [condition.tried for condition in read.conditions if condition not in first]
     return read.select_from(f"(SELECT {gated} FROM {below}{filters}) AS gated", others)  # noqa: S608 ours

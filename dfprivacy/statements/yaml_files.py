@@ -99,7 +99,7 @@ def read_content(faults: Faults, parameters: Mapping[str, str]) -> Content:
     content = _content(faults)
     places = _Places(_parameters(content, parameters, faults), content, faults)
     faults.require_none()
-    value = places.filled(content.value, (), "")
+    value = places.fill_value(content.value, (), "")
     faults.require_none()
     return replace(content, value=value)
 
@@ -286,17 +286,17 @@ class _Places:
     content: Content
     faults: Faults
 
-    def filled(self, value: Any, at: At, owner: str) -> Any:
+    def fill_value(self, value: Any, at: At, owner: str) -> Any:
         """Return a value with ${name} replaced in every text; `owner` is the field it is in."""
         if isinstance(value, dict):
             return {
                 name: item
                 if (*at, name) == ("parameters",)
-                else self.filled(item, (*at, name), owner if owner == "tables" else name)
+                else self.fill_value(item, (*at, name), owner if owner == "tables" else name)
                 for name, item in value.items()
             }
         if isinstance(value, list):
-            return [self.filled(item, (*at, n), owner) for n, item in enumerate(value)]
+            return [self.fill_value(item, (*at, n), owner) for n, item in enumerate(value)]
         return self._text(value, self.content.line(at), owner) if isinstance(value, str) else value
 
     def _text(self, text: str, line: int, owner: str) -> Plain:

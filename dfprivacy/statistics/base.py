@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from dfprivacy.engine.objects import plain as plain_value
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError, boundary
-from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.exact import describe, exact_number
-from dfprivacy.release.terms import label_of
+from dfprivacy.release.terms import find_label
 
 STATISTICS: dict[str, type[Statistic]] = {}
 """Every statistic by its kind, in the order in which they are defined."""
@@ -183,13 +183,13 @@ class Question(ABC):
     def __post_init__(self) -> None:
         for argument in type(self).arguments():
             value = getattr(self, argument.name)
-            object.__setattr__(self, argument.name, self._checked(argument, value))
+            object.__setattr__(self, argument.name, self._check_argument(argument, value))
 
-    def _checked(self, argument: Argument, value: Any) -> Any:
+    def _check_argument(self, argument: Argument, value: Any) -> Any:
         if argument.form == "column":
-            return label_of(value)
+            return find_label(value)
         if argument.form == "bounds":
-            return bounds_of(value)
+            return read_bounds(value)
         if argument.form == "choice" and value not in argument.choices:
             raise InvalidQuestionError(
                 f"{self.kind} has no such {argument.name}",
@@ -234,10 +234,10 @@ class Question(ABC):
                 shown.append(f"{name}{_write_argument(value)}")
         return f"{self.kind}({', '.join(shown)})"
 
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
+    def complete(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
         """Return the question with bounds that the terms of a frame know, where it has none."""
         bounds = {
-            argument.name: self._checked(argument, bounds_by_column[column])
+            argument.name: self._check_argument(argument, bounds_by_column[column])
             for name, argument in self.bounds_arguments().items()
             if getattr(self, argument.name) is None
             and (column := getattr(self, name)) in bounds_by_column
@@ -319,7 +319,7 @@ class Statistic(Question):
         """Return the same question within bounds; itself where it takes none."""
         return replace(self, bounds=bounds) if hasattr(self, "bounds") else self  # type: ignore[type-var]
 
-    def gathered(self, numbers: Sequence[Any]) -> Any:
+    def gather(self, numbers: Sequence[Any]) -> Any:
         """Return the numbers that answer it on a whole frame, as its method returns them."""
         return numbers[0]
 
@@ -344,7 +344,7 @@ class Statistic(Question):
     def check(self) -> None:
         """Refuse arguments that do not go together; called before anything is planned."""
 
-    def required_bounds(self, name: str = "bounds", column: Hashable = None) -> Bounds:
+    def require_bounds(self, name: str = "bounds", column: Hashable = None) -> Bounds:
         """Return the bounds of a column, or say how to give them.
 
         Raises
@@ -352,7 +352,7 @@ class Statistic(Question):
         MissingBoundsError
             When the question was asked without bounds.
         """
-        bounds = bounds_of(getattr(self, name, None))
+        bounds = read_bounds(getattr(self, name, None))
         if bounds is None:
             about = ", ".join(map(repr, self.columns))
             names = [argument.name for argument in self.arguments() if argument.form == "bounds"]

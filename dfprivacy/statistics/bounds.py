@@ -15,7 +15,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.noise.laws import name_of, spread_of
+from dfprivacy.noise.laws import find_scale, name_law
 from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
@@ -32,7 +32,7 @@ from dfprivacy.statistics.part import (
     noisy_rows,
     rows_reach,
 )
-from dfprivacy.statistics.quantile import RANKS, law_of, rank_half_widths
+from dfprivacy.statistics.quantile import RANKS, name_selection, rank_half_widths
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PrivateBounds(Statistic):
 
     suffixes = ("_lower", "_upper")
 
-    def gathered(self, numbers: Sequence[Any]) -> tuple[float, float]:
+    def gather(self, numbers: Sequence[Any]) -> tuple[float, float]:
         """Return both ends as plain floats."""
         lower, upper = map(float, numbers)
         return lower, upper
@@ -100,7 +100,7 @@ class BoundsPart(ColumnPart):
         error = np.full_like(
             circumstances.each_size, math.log(2 / (1 - circumstances.level)) / float(law.rate)
         )
-        how = f"two selections by {law_of(law)}, {rank:,} rows from either end"
+        how = f"two selections by {name_selection(law)}, {rank:,} rows from either end"
         return [
             Forecast(
                 self.name,
@@ -113,7 +113,7 @@ class BoundsPart(ColumnPart):
             )
         ]
 
-    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+    def draw_answer(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then find both ends; where too few rows are there is no answer."""
         counted = noisy_rows(measured.table, loss.share(COUNT_SHARE))
         rest = loss.share(1 - COUNT_SHARE)
@@ -140,13 +140,13 @@ class BoundsPart(ColumnPart):
 def _octave_bounds(part: BoundsPart, rest: Epsilon | Rho, text: str) -> Forecast:
     noise = rest.noise(1, 1)
     heights = POLICY.join, POLICY.join + POLICY.doubling
-    plain, doubling = (math.ceil(height * spread_of(noise)) for height in heights)
+    plain, doubling = (math.ceil(height * find_scale(noise)) for height in heights)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
         part.name,
         text,
-        f"a noisy histogram of octaves ({name_of(noise)})",
-        scale=spread_of(noise),
+        f"a noisy histogram of octaves ({name_law(noise)})",
+        scale=find_scale(noise),
         scale_unit="rows, on each octave",
         answered=bounds_reach(rest),
         remarks=(

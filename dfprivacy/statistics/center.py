@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, rebinned
+from dfprivacy.measurement.bin_table import BinTable, rebin
 from dfprivacy.measurement.binning import Octaves
-from dfprivacy.measurement.bounds import BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import BoundsLike, read_bounds
 from dfprivacy.measurement.exact import center_power
 from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
@@ -75,7 +75,7 @@ class SelectedPart(ColumnPart):
         )
         return [forecast]
 
-    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+    def draw_answer(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then select."""
         counted = noisy_rows(measured.table, loss.share(COUNT_SHARE))
         values = self.question.select(measured.table, counted, loss.share(1 - COUNT_SHARE))
@@ -123,11 +123,11 @@ class Center(Selected):
     ) -> Column:
         """Select within given bounds, or within octave bounds found first; NaN without any."""
         ends: Iterable[tuple[float, float]]
-        bounds = bounds_of(self.bounds)
+        bounds = read_bounds(self.bounds)
         if bounds is not None:
             ends = itertools.repeat((bounds.lower, bounds.upper), table.groups)
         else:
-            octave_bounds = find_dyadic_bounds(rebinned(table, Octaves()), loss.share(LOOK_SHARE))
+            octave_bounds = find_dyadic_bounds(rebin(table, Octaves()), loss.share(LOOK_SHARE))
             ends = zip(octave_bounds.lower.tolist(), octave_bounds.upper.tolist(), strict=True)
             loss = loss.share(1 - LOOK_SHARE)
         law = CentreLength(self.p)

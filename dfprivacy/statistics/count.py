@@ -88,7 +88,7 @@ class NUnique(LinearStatistic):
         """Check whether the values are the privacy units themselves."""
         return unit is not None and unit.column == self.column
 
-    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:
+    def add_remarks(self, circumstances: Circumstances) -> tuple[str, ...]:
         """Return remarks on rows that belong to units."""
         if circumstances.unit is None:
             return ()

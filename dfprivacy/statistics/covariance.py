@@ -25,7 +25,7 @@ from dfprivacy.measurement.bounds import BoundsLike
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import reach_of
+from dfprivacy.noise.laws import bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
     Draw,
@@ -84,8 +84,8 @@ class PairStatistic(LinearStatistic):
     def grids(self) -> tuple[Grid, Grid]:
         """The grids of the x and of the y column."""
         return (
-            even_grid(self.required_bounds("x_bounds", self.x)),
-            even_grid(self.required_bounds("y_bounds", self.y)),
+            even_grid(self.require_bounds("x_bounds", self.x)),
+            even_grid(self.require_bounds("y_bounds", self.y)),
         )
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
@@ -155,7 +155,7 @@ class Moments:
         return np.stack([zero + 1, zero, zero])
 
 
-def squared(linear: Polynomial) -> Polynomial:
+def square_polynomial(linear: Polynomial) -> Polynomial:
     """Return the square of a polynomial of one column and degree 1."""
     return np.stack([linear[0] ** 2, 2 * linear[0] * linear[1], linear[1] ** 2])
 
@@ -244,7 +244,7 @@ class PairEstimator(ProductEstimator, ABC):
     roots: ClassVar[tuple[float, float]] = (0.0, 0.0)
     """The powers of the variances of a and of b that theta divides the covariance by."""
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of values that are not clipped.
 
         Theta is a covariance over roots of variances. Clipping moved the covariance, and lowered
@@ -314,7 +314,7 @@ class PairEstimator(ProductEstimator, ABC):
         """Return the theta for which u.S - theta v.S is within its noise and its drift."""
         moments, outside = self.moments(vector), 1 - level
         theta, ratio, (u, v), (above, below) = self._theta(vector)
-        spread, drift_spread = (reach_of(vector.noise, share * outside) for share in (0.9, 0.1))
+        spread, drift_spread = (bound_sum(vector.noise, share * outside) for share in (0.9, 0.1))
         rows = np.where(moments.rows > 0, moments.rows, 1.0)
         off_x, off_y = (
             drift_spread * np.linalg.norm(self._weights(polynomial), axis=0) / (self.k * rows)
@@ -394,8 +394,8 @@ class PairEstimator(ProductEstimator, ABC):
         """Return a mask of groups whose required variances are above their noise."""
         is_positive = moments.rows > 0
         squares = (
-            product(squared(moments.off_x), moments.constant),
-            product(moments.constant, squared(moments.off_y)),
+            product(square_polynomial(moments.off_x), moments.constant),
+            product(moments.constant, square_polynomial(moments.off_y)),
         )
         for needed, square, variance in zip(
             self.spans, squares, (moments.var_x, moments.var_y), strict=True
@@ -457,8 +457,8 @@ class CorrelationEstimator(PairEstimator):
             moments.var_y, moments.var_x, out=np.ones_like(moments.rows), where=is_known
         )
         h = np.sqrt(square)
-        below = h * product(squared(moments.off_x), moments.constant)
-        below = (below + product(moments.constant, squared(moments.off_y)) / h) / 2
+        below = h * product(square_polynomial(moments.off_x), moments.constant)
+        below = (below + product(moments.constant, square_polynomial(moments.off_y)) / h) / 2
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * y + theta / 2 * (h * x * x + y * y / h))
@@ -575,7 +575,7 @@ class SumsEstimator(PairEstimator):
 
         return Ratio(above, below, drift)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of values that are not clipped: each sum can move by its own rows.
 
         It is everything where the sum below may then be 0.
@@ -632,7 +632,7 @@ class SlopeEstimator(PairEstimator):
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * (y + theta * x))
 
-        below = product(squared(moments.off_x), moments.constant)
+        below = product(square_polynomial(moments.off_x), moments.constant)
         return Ratio(product(moments.off_x, moments.off_y), below, drift)
 
 
@@ -649,7 +649,7 @@ class InterceptEstimator(PairEstimator):
         """The lower bound of the explained column."""
         return self.grids[1].anchor
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval for values that are not clipped: both means and the slope move."""
         moments = self.moments(vector)
         off, shrink = self._clipping_moves(moments, moved)
@@ -705,9 +705,9 @@ class RSquaredEstimator(CorrelationEstimator):
         ends = low**2, high**2
         return np.where(low * high > 0, np.minimum(*ends), 0.0), np.maximum(*ends)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of values that are not clipped, whichever sign it has."""
-        low, high = super().widened(vector, (np.sqrt(ends[0]), np.sqrt(ends[1])), moved)
+        low, high = super().widen(vector, (np.sqrt(ends[0]), np.sqrt(ends[1])), moved)
         return np.maximum(low, 0.0) ** 2, high**2
 
     def standard_error(self, vector: NoisyVector) -> Floats:

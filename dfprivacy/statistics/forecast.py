@@ -56,13 +56,13 @@ def reaching(threshold: int, noise: Noise, divisor: int = 1, terms: int = 1) -> 
     """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= threshold."""
 
     def smallest(chance: Fraction) -> int:
-        def reached(rows: int) -> bool:
+        def is_reached(rows: int) -> bool:
             return noise.tail(threshold - rows * divisor, terms) >= chance
 
         high = 1
-        while not reached(high):
+        while not is_reached(high):
             high *= 2
-        return bisect_left(range(high), True, high // 2, key=reached)  # noqa: FBT003 looked for
+        return bisect_left(range(high), True, high // 2, key=is_reached)  # noqa: FBT003 looked for
 
     rarely, half, mostly = (smallest(Fraction(percent, 100)) for percent in (5, 50, 95))
     return Reach(rarely, half, mostly)
@@ -118,12 +118,12 @@ class Forecast:
             unit=f"{self.unit} {condition}" if self.unit else "",
             answered=answered and replace(answered, condition=condition),
             open_limits=limits,
-        ).noted(
+        ).add_remarks(
             f"the release finds {' and '.join(limits)}: noise, half-widths and the rows that "
             "groups need grow with them, about in proportion; name limits to know these figures"
         )
 
-    def noted(self, *remarks: str) -> Forecast:
+    def add_remarks(self, *remarks: str) -> Forecast:
         """Return the forecast with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
 

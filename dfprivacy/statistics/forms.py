@@ -11,7 +11,7 @@ from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.octaves import OctavePart
 
 
-def ends_of(argument: Argument) -> tuple[str, str]:
+def name_ends(argument: Argument) -> tuple[str, str]:
     """Return the SQL names of the two ends of bounds: lo, hi; with several columns x_lo, x_hi.
 
     >>> from dfprivacy.statistics import Correlation
@@ -47,9 +47,9 @@ class Form:
             argument for argument in self.statistic.arguments() if argument.form == "bounds"
         )
         return {
-            argument.name: ends_of(argument)
+            argument.name: name_ends(argument)
             for argument in arguments
-            if ends_of(argument)[0] in self.constants
+            if name_ends(argument)[0] in self.constants
         }
 
     @cached_property
@@ -87,10 +87,10 @@ class Form:
     @cached_property
     def part(self) -> Any:
         """Mechanism that measures the sample question."""
-        return part_of(self.sample)
+        return build_part(self.sample)
 
 
-def part_of(question: Statistic) -> Any:
+def build_part(question: Statistic) -> Any:
     """Return the mechanism of one question over one group."""
     question.check()
     if question.finds_bounds and len(question.columns) == 1:
@@ -115,29 +115,31 @@ def functions() -> dict[str, type[Statistic]]:
         name: statistic
         for statistic in STATISTICS.values()
         for name in sql_names(statistic)
-        if forms_of(statistic)
+        if list_forms(statistic)
     }
 
 
-def function_of(name: str) -> type[Statistic] | None:
+def find_statistic(name: str) -> type[Statistic] | None:
     """Return the statistic of an SQL function, or None."""
     statistics = [
         statistic
         for statistic in STATISTICS.values()
-        if name in sql_names(statistic) and forms_of(statistic)
+        if name in sql_names(statistic) and list_forms(statistic)
     ]
     return statistics[-1] if statistics else None
 
 
 @cache
-def forms_of(statistic: type[Statistic]) -> tuple[Form, ...]:
+def list_forms(statistic: type[Statistic]) -> tuple[Form, ...]:
     """Return the ways to call the function of a statistic, without an epsilon of its own."""
     arguments = statistic.arguments()
     needed = tuple(a.name for a in arguments if a.required and a.form != "column")
     forms = [Form(statistic, about_rows=False, constants=needed)]
     if arguments[0].default is None:
         forms.insert(0, Form(statistic, about_rows=True, constants=()))
-    ends = [end for argument in arguments if argument.form == "bounds" for end in ends_of(argument)]
+    ends = [
+        end for argument in arguments if argument.form == "bounds" for end in name_ends(argument)
+    ]
     if ends:
         forms.append(Form(statistic, about_rows=False, constants=(*needed, *ends)))
     return tuple(form for form in forms if _is_measured(form))
@@ -163,7 +165,7 @@ def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
     dp_quantile(x, 0.9, 0, 100, 0.5)
     """
     calls = []
-    for form in forms_of(statistic):
+    for form in list_forms(statistic):
         values = [
             str(list(argument.sample) if argument.form == "numbers" else argument.sample)
             for argument in form.arguments

@@ -16,13 +16,13 @@ from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, rebinned
+from dfprivacy.measurement.bin_table import BinTable, rebin
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
-from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, read_bounds
 from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
-from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
+from dfprivacy.noise.laws import KeyRule, Noise, find_scale, name_law
 from dfprivacy.release.answers import Answer, Answered, Answers, Column, Counted, Threshold
 from dfprivacy.release.plan import PartLimits, Plan
 from dfprivacy.statistics.base import Question, argument
@@ -76,12 +76,12 @@ class Histogram(Question):
                     "a histogram with edges takes no bounds", hint="leave bounds out"
                 )
         elif count.denominator != 1 or not 1 <= count <= MOST_BINS:
-            raise _refused(f"the number of bins must be from 1 to {MOST_BINS:,}")
+            raise _refuse_histogram(f"the number of bins must be from 1 to {MOST_BINS:,}")
         _ = self.edges
 
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
+    def complete(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
         """Take the bounds that the terms of a frame know, unless it has edges."""
-        return self if isinstance(self.bins, Sequence) else super().completed(bounds_by_column)
+        return self if isinstance(self.bins, Sequence) else super().complete(bounds_by_column)
 
     @property
     def columns(self) -> tuple[Hashable]:
@@ -93,7 +93,7 @@ class Histogram(Question):
         """The edges of the bins; None where they are found."""
         if isinstance(self.bins, Sequence):
             return tuple(self.bins)
-        bounds = bounds_of(self.bounds)
+        bounds = read_bounds(self.bounds)
         return None if bounds is None else _equal(bounds, self.count)
 
     @property
@@ -110,19 +110,21 @@ class Histogram(Question):
 
 def _edges(edges_given: object) -> tuple[float, ...]:
     if isinstance(edges_given, str | bytes) or not isinstance(edges_given, Sequence | np.ndarray):
-        raise _refused(f"the edges must be a list of numbers, not {describe(edges_given)}")
+        raise _refuse_histogram(f"the edges must be a list of numbers, not {describe(edges_given)}")
     exact = [exact_number(edge) for edge in edges_given]
     if len(exact) < 2 or any(edge is None or abs(edge) > LARGEST_VALUE for edge in exact):
-        raise _refused("a histogram needs two edges or more, finite numbers of size up to 2**126")
+        raise _refuse_histogram(
+            "a histogram needs two edges or more, finite numbers of size up to 2**126"
+        )
     edges = tuple(float(edge) for edge in exact if edge is not None)
     if any(b <= a for a, b in itertools.pairwise(edges)):
-        raise _refused("the edges of a histogram must ascend")
+        raise _refuse_histogram("the edges of a histogram must ascend")
     if len(edges) > MOST_BINS + 1:
-        raise _refused(f"a histogram has at most {MOST_BINS:,} bins")
+        raise _refuse_histogram(f"a histogram has at most {MOST_BINS:,} bins")
     return edges
 
 
-def _refused(message: str) -> InvalidQuestionError:
+def _refuse_histogram(message: str) -> InvalidQuestionError:
     return InvalidQuestionError(
         message, hint="pass edges such as [0, 10, 100], or bins=10 with bounds=(0, 100)"
     )
@@ -156,7 +158,7 @@ class HistogramPart(Part):
         """Return the part of a question that spends a loss; bounds to be found take their share."""
         if question.edges is not None:
             return cls(question)
-        return cls(question, contribution.pooled().row_loss(loss.share(LOOK_SHARE)))
+        return cls(question, contribution.pool().row_loss(loss.share(LOOK_SHARE)))
 
     def within_limits(self, limits: PartLimits) -> HistogramPart:
         """Return the part for the limits of a unit."""
@@ -198,15 +200,15 @@ class HistogramPart(Part):
         forecast = Forecast(
             self.name,
             questions[self.name].text,
-            f"{name_of(noise)}{how_found}",
-            scale=spread_of(noise),
+            f"{name_law(noise)}{how_found}",
+            scale=find_scale(noise),
             scale_unit="rows",
             unit="rows, in each bin",
             typical=half,
         )
         if self.finding is not None:
             reach = bounds_reach(self.finding)
-            forecast = forecast.noted(
+            forecast = forecast.add_remarks(
                 f"edges are found by rows in one octave, in all groups: {reach}"
             )
         return [forecast]
@@ -246,7 +248,7 @@ class MeasuredHistogram(MeasuredTable):
         if question.edges is not None:
             return question.edges, self.table
         assert finding is not None  # noqa: S101 what has no edges finds them
-        pooled = rebinned(self.table, Octaves(), pooled=True)
+        pooled = rebin(self.table, Octaves(), pooled=True)
         octave_bounds = find_dyadic_bounds(pooled, finding)
         is_known = bool(octave_bounds.is_found[0])
         bounds = (
@@ -255,7 +257,7 @@ class MeasuredHistogram(MeasuredTable):
             else _UNKNOWN
         )
         edges = _equal(bounds, question.count)
-        counts = rebinned(self.table, Edges(edges))
+        counts = rebin(self.table, Edges(edges))
         return edges if is_known or octave_bounds.zeros[0] else (math.nan,) * len(edges), counts
 
 

@@ -26,12 +26,12 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
-from dfprivacy.noise.laws import KeyRule, Noise, Summed, name_of, spread_of
+from dfprivacy.noise.additive import NoisyVector, add_noise, add_up_columns
+from dfprivacy.noise.laws import KeyRule, Noise, Summed, find_scale, name_law
 from dfprivacy.release.answers import (
     NO_COUNT,
     UNKNOWN,
@@ -142,7 +142,7 @@ def note_clipping(
                 lines.append(f"{_UNKNOWN} {side} in {(~clear).sum()} of {groups} groups")
             noted |= is_clipped
         if many := len(others):
-            rest = added_up(noisy.coordinates[:, others], np.zeros(many, np.int64), 1)
+            rest = add_up_columns(noisy.coordinates[:, others], np.zeros(many, np.int64), 1)
             total = NoisyVector(rest, Summed(noise, many * noise.variance, many))
             if rest[index, 0] > total.noise.quantile(outside):
                 (value,), (low,), (high,) = read_percents(total, index, _LEVEL)
@@ -217,7 +217,7 @@ class LinearStatistic(Statistic):
         return {
             getattr(self, name): bounds
             for name, argument in self.bounds_arguments().items()
-            if (bounds := bounds_of(getattr(self, argument.name))) is not None
+            if (bounds := read_bounds(getattr(self, argument.name))) is not None
         }
 
     @property
@@ -225,7 +225,7 @@ class LinearStatistic(Statistic):
         """True if the bounds are found first or their clipping is counted."""
         return self.finds_bounds or bool(self.clipped)
 
-    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
+    def add_remarks(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
         """Return remarks on the half-widths."""
         return ()
 
@@ -429,7 +429,7 @@ class LinearPart(Part):
         """The sums that an engine adds up."""
         return tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))
 
-    def measured(self, statistics: Statistics, adopted: Adopted) -> MeasuredSums:
+    def read_measurement(self, statistics: Statistics, adopted: Adopted) -> MeasuredSums:
         """Return the measurement that sums of a pass are, of the public keys if there are any."""
         if adopted.listed_keys is not None:
             statistics = align(statistics, adopted.listed_keys)
@@ -466,7 +466,7 @@ class LinearPart(Part):
             )
             remarks = [REMARK] if question.clipped else []
             remarks += [TOTALS] if linear.source.totals else []
-            forecasts.append(forecast.noted(*remarks))
+            forecasts.append(forecast.add_remarks(*remarks))
         return forecasts
 
 
@@ -483,16 +483,18 @@ def build_forecast(
     widths = answer.estimator.half_widths(
         Draw(linear, noise, circumstances.level), circumstances.each_size
     )
-    scale, of = answer.estimator.scale(spread_of(noise), unit)
+    scale, of = answer.estimator.scale(find_scale(noise), unit)
     return Forecast(
         name=answer.name,
         question=question.text,
-        mechanism=name_of(noise),
+        mechanism=name_law(noise),
         scale=scale,
         scale_unit=of,
         unit=unit,
         typical=by_size(widths),
-        remarks=question.noted(circumstances) if isinstance(question, LinearStatistic) else (),
+        remarks=question.add_remarks(circumstances)
+        if isinstance(question, LinearStatistic)
+        else (),
     )
 
 
@@ -535,8 +537,8 @@ class MeasuredSums(Measured):
                 if counts not in notes:
                     notes[counts] = self._note_clipping(answer.vector, question, noisy_vectors)
                 texts = notes[counts]
-                if hasattr(estimator, "counted_by"):
-                    estimator = estimator.counted_by(noisy_vectors[counts[0]])
+                if hasattr(estimator, "add_counts"):
+                    estimator = estimator.add_counts(noisy_vectors[counts[0]])
             vector = noisy_vectors[answer.vector]
             piece = Piece(shown, estimator, vector, texts)
             is_integer = answer.estimator.value(vector.of_groups(shown[:0])).dtype.kind == "i"
@@ -584,7 +586,7 @@ class MeasuredSums(Measured):
         return list(map(join_notes, zip(*named, strict=True)))
 
 
-def shown_from(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:
+def list_shown_sizes(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:
     """Return the sizes from which on groups of secret keys are shown."""
     noise, divisor, terms = count_noise
     return reaching(rule.threshold(noise, divisor, terms), noise, divisor, terms)

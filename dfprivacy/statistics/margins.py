@@ -24,7 +24,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
+from dfprivacy.noise.additive import NoisyVector, add_noise, add_up_columns
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator
@@ -54,7 +54,7 @@ class Four(NamedTuple):
     total: Any
 
 
-def combined(rows: int, columns: int, variance: Four) -> Four:
+def combine_variances(rows: int, columns: int, variance: Four) -> Four:
     """Return the variances of consistent cells and totals, given the measured variances.
 
     The least squares are solved by parts that are orthogonal: mean, rows, columns and the rest. A
@@ -136,7 +136,7 @@ def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Fou
 
     def error(shares: Four) -> float:
         variances = Four(*(variance(share, spread if i else 1) for i, share in enumerate(shares)))
-        return sum(map(math.log, combined(rows, columns, variances)))
+        return sum(map(math.log, combine_variances(rows, columns, variances)))
 
     candidates = [
         Four(PARTS - sum(totals), *totals)
@@ -207,20 +207,20 @@ class MarginsPart(LinearPart):
         summed = all(noise is None for noise in noises[1:])
         rows, columns = self.size
         many = (1, columns, rows, rows * columns) if summed else (0,) * 4
-        pairs = zip(combined(rows, columns, variances), many, strict=True)
+        pairs = zip(combine_variances(rows, columns, variances), many, strict=True)
         laws = [Summed(noises.cells, *variance_and_count) for variance_and_count in pairs]
         return Four(noises.cells if summed else laws[0], *laws[1:])
 
-    def measured(self, statistics: Statistics, adopted: Adopted) -> MeasuredMargins:
+    def read_measurement(self, statistics: Statistics, adopted: Adopted) -> MeasuredMargins:
         """Return the sums of cells, and of the cells of each total that is measured."""
-        cells = super().measured(statistics, adopted).statistics
+        cells = super().read_measurement(statistics, adopted).statistics
         row, column = map(_codes, cells.key_table().columns)
         numbers = (row, column, np.zeros_like(row))
         part, (rows, columns, _) = self, map(_size, numbers)
         if self.size is not None:
             part = replace(self, size=(rows, columns) if rows * columns == len(row) else None)
         shares = zip(numbers, part.shares[1:], strict=True)
-        totals = [cells.pooled(codes, _size(codes)) if share else None for codes, share in shares]
+        totals = [cells.pool(codes, _size(codes)) if share else None for codes, share in shares]
         return MeasuredMargins(part, cells, numbers, totals)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -246,7 +246,7 @@ class MarginsPart(LinearPart):
                 forecast = build_forecast(
                     answer, (linear, law), questions[read.name], circumstances, unit=question.unit()
                 )
-                forecasts.append(Forecast(**{**vars(forecast), "name": title}).noted(remark))
+                forecasts.append(Forecast(**{**vars(forecast), "name": title}).add_remarks(remark))
         return forecasts
 
 
@@ -386,7 +386,7 @@ def _codes(column: pa.ChunkedArray) -> Integers:
 
 def _sum_cells(cells: NoisyVector, numbers: Integers) -> NoisyVector:
     """Return the sums of noisy cells as a vector, with the law of the most cells."""
-    total = added_up(cells.coordinates, numbers, _size(numbers))
+    total = add_up_columns(cells.coordinates, numbers, _size(numbers))
     largest = int(np.bincount(numbers).max(initial=1))
     return NoisyVector(
         total[:, numbers], Summed(cells.noise, largest * cells.noise.variance, largest)

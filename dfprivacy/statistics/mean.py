@@ -43,12 +43,12 @@ class Mean(LinearStatistic):
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sums of q and of K - q, whose ratio is the mean."""
-        q = OnGrid(self.column, grid_from_lower(self.required_bounds()))
+        q = OnGrid(self.column, grid_from_lower(self.require_bounds()))
         return Linear.unity((q,), ((0, 1), (q.grid.last, -1)), q.grid.last)
 
     def estimator(self, linear: Linear) -> RatioEstimator:  # noqa: ARG002 the grid says all
         """Return the ratio of the two sums."""
-        grid = grid_from_lower(self.required_bounds())
+        grid = grid_from_lower(self.require_bounds())
         return RatioEstimator((1, 0), (1, 1), 0.0, 1.0, grid.last * grid.step, grid)
 
     def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
@@ -56,7 +56,7 @@ class Mean(LinearStatistic):
         if isinstance(other, Sum) and replace(other, clipping=True) == Sum(
             self.column, self.bounds
         ):
-            grid = grid_from_lower(self.required_bounds())
+            grid = grid_from_lower(self.require_bounds())
             ends = grid.anchor + grid.last * grid.step, grid.anchor
             return SumEstimator.of_unity(ends, grid.last, grid)
         assert linear.count is not None  # noqa: S101 both coordinates count

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.exact import number_within, whole_number
-from dfprivacy.release.terms import label_of
+from dfprivacy.release.terms import find_label
 from dfprivacy.statistics.base import Question, argument
 
 VECTOR_METHODS = ("auto", "recentered", "clipped", "shifted", "plan")
@@ -83,7 +83,7 @@ class MeanVector(Question):
 
     def __post_init__(self) -> None:
         is_list = isinstance(self.columns, list | tuple)
-        columns = tuple(self.columns) if is_list else label_of(self.columns)  # type: ignore[arg-type]
+        columns = tuple(self.columns) if is_list else find_label(self.columns)  # type: ignore[arg-type]
         object.__setattr__(self, "columns", columns)
         super().__post_init__()
         _check_labels(self)
@@ -156,7 +156,7 @@ def _check_labels(question: MeanVector) -> None:
         raise InvalidQuestionError(
             "no column was named", hint='list the coordinates, e.g. mean_vector(["x", "y"])'
         )
-    labels = [label_of(label) for label in question.labels]
+    labels = [find_label(label) for label in question.labels]
     if len(set(labels)) < len(labels):
         raise InvalidQuestionError(
             "a column is named twice", hint="list each coordinate of the vector once"

@@ -106,7 +106,7 @@ class OctavePart(Part):
         terms = {"cluster": self.cluster} if self.cluster else {}
         vectors = read(bounded, grouped=self.grouped, **terms)
         if not all(fits_octaves(linear) or not linear.source.terms for linear in vectors.linears):
-            next(iter(bounded.values())).required_bounds()
+            next(iter(bounded.values())).require_bounds()
             raise InvalidQuestionError(
                 "bounds can't be found for this question", hint="pass bounds=(0, 100)"
             )
@@ -157,7 +157,7 @@ class OctavePart(Part):
         able = (FINE, Octaves()) if self.grouped else (FINE,)
         return tuple((binning, self.moments) for binning in able)
 
-    def measured(self, table: BinTable) -> MeasuredOctaves:
+    def read_measurement(self, table: BinTable) -> MeasuredOctaves:
         """Return the measurement that this table is."""
         return MeasuredOctaves(self, table)
 
@@ -180,7 +180,7 @@ class OctavePart(Part):
         )
         if self.grouped:
             groups = 1 if circumstances.unit is None else circumstances.unit.max_groups or 1
-            pooled_reach = bounds_reach(loss.share(POLICY.pool * POLICY.looks[-1]).pooled(groups))
+            pooled_reach = bounds_reach(loss.share(POLICY.pool * POLICY.looks[-1]).pool(groups))
             bounds_from = OCTAVES_OF_ROWS * pooled_reach.mostly
             remarks = (
                 f"all groups together find bounds {pooled_reach} in one octave",
@@ -197,7 +197,7 @@ class OctavePart(Part):
             )
             law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
             reach = None if self.grouped else column_reach
-            forecast = replace(forecast.noted(*remarks), answered=reach, mechanism=law)
+            forecast = replace(forecast.add_remarks(*remarks), answered=reach, mechanism=law)
             forecasts.append(replace(forecast, bounds_from=bounds_from))
         return forecasts
 
@@ -276,7 +276,7 @@ class MeasuredOctaves(MeasuredTable):
             tables = [column.table for column in columns]
             if grouped:
                 recounts = [column.recount for column in columns if column.again]
-                pooled_loss = loss.pooled(groups)
+                pooled_loss = loss.pool(groups)
                 bounds = find_group_bounds(
                     tables, loss, pooled_loss, recounts, shown_from=shown_from
                 )
@@ -327,7 +327,7 @@ class MeasuredOctaves(MeasuredTable):
                 estimator: Estimator = answer.estimator
                 if ends_of_class is None and not isinstance(estimator, CountEstimator):
                     estimator = UnknownEstimator(np.where(bounds.zeros[members], 0.0, np.nan))
-                elif ends_of_class and ends and hasattr(estimator, "widened"):
+                elif ends_of_class and ends and hasattr(estimator, "widen"):
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
                 piece = Piece(members, estimator, noisy[answer.vector], notes)
                 pieces[answer.name].append(piece)
@@ -395,5 +395,5 @@ class BiasAwareEstimator(WrappedEstimator):
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return an interval of the values as they are (docs/explanation/intervals.md)."""
         moved, clipped = self.bias * (math.log(1 - level) / math.log(0.05)), self.estimator
-        ends: Ends = clipped.widened(vector, clipped.interval(vector, level), ClippingBias(*moved))
+        ends: Ends = clipped.widen(vector, clipped.interval(vector, level), ClippingBias(*moved))
         return ends

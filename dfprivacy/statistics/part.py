@@ -19,7 +19,7 @@ from dfprivacy.engine.keys import rows_of_groups
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
-from dfprivacy.measurement.value_words import ValueWords, table_of
+from dfprivacy.measurement.value_words import ValueWords, build_value_table
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import (
@@ -56,7 +56,7 @@ class Part(ABC):
         """Return the part for rows that can't be read again, if there is one."""
         return self
 
-    def told_kind(self, kind: Any) -> Part:  # noqa: ARG002 most parts read numbers
+    def with_kind(self, kind: Any) -> Part:  # noqa: ARG002 most parts read numbers
         """Return the part for a column of this kind."""
         return self
 
@@ -168,14 +168,14 @@ class ColumnPart(Part):
     def measure(self, adopted: Adopted) -> MeasuredTable:
         """Run the pass that counts each group's rows by bin."""
         (table,) = count_bins(adopted, [HistogramQuery(self.question.column, self.binning())])
-        return self.measured(table)
+        return self.read_measurement(table)
 
-    def measured(self, table: BinTable) -> MeasuredTable:
+    def read_measurement(self, table: BinTable) -> MeasuredTable:
         """Return the measurement that this table is."""
         return MeasuredTable(self, table)
 
     @abstractmethod
-    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+    def draw_answer(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer."""
 
 
@@ -189,7 +189,7 @@ class MeasuredTable(Measured):
     @cached_property
     def table(self) -> BinTable:
         """The rows of each group and bin."""
-        return table_of(self.values)
+        return build_value_table(self.values)
 
     @property
     def keys(self) -> pa.Table:
@@ -206,7 +206,7 @@ class MeasuredTable(Measured):
         rule: KeyRule | None,  # noqa: ARG002 one interface
     ) -> Answered:
         """Answer as the part does: each group by itself, whichever others are shown."""
-        answered: Answered = self.part.answered(self, loss)
+        answered: Answered = self.part.draw_answer(self, loss)
         return answered
 
 

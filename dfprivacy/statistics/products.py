@@ -74,7 +74,7 @@ class ProductPart(Part):
     def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
         """Return the part that answers within bounds of the columns without."""
         questions = {
-            name: question.completed(bounds).with_ends(interval=False)
+            name: question.complete(bounds).with_ends(interval=False)
             for name, question in self.questions.items()
         }
         part = LinearPart(questions, self.grouped, units=self.units)
@@ -104,21 +104,23 @@ class ProductPart(Part):
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         return self.form.count_noise(loss.share(self.answer_share))
 
-    def pooled(self, loss: Epsilon | Rho) -> Epsilon | Rho:
+    def pool(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the search in one column: all groups of a unit count together."""
         groups = 1 if self.limits is None else self.limits.contribution.groups
-        return loss.pooled(groups).share(SEARCH / len(self.searched))
+        return loss.pool(groups).share(SEARCH / len(self.searched))
 
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
-        reach = bounds_reach(self.pooled(loss).share(LEAST_ZOOMED))
+        reach = bounds_reach(self.pool(loss).share(LEAST_ZOOMED))
         remark = f"each column finds bounds {reach} in one octave, of all groups together"
         forecasts = self.form.forecasts(loss.share(self.answer_share), questions, circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
-            replace(forecast.noted(remark), unit=unit, bounds_from=OCTAVES_OF_ROWS * reach.mostly)
+            replace(
+                forecast.add_remarks(remark), unit=unit, bounds_from=OCTAVES_OF_ROWS * reach.mostly
+            )
             for forecast, unit in zip(forecasts, units, strict=True)
         ]
 
@@ -152,7 +154,7 @@ class MeasuredProducts(Measured):
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds of each column, then answer within them with the loss that is left."""
         assert self.again is not None  # noqa: S101 every frame has a second pass
-        searched, pooled = self.part.searched, self.part.pooled(loss)
+        searched, pooled = self.part.searched, self.part.pool(loss)
         bounds_of_columns = find_column_bounds(self.tables, pooled, PRODUCTS)
         results = dict(zip(searched, bounds_of_columns, strict=True))
         used = sum(1 - Fraction(int(result.left[0]), UNITS) for result in results.values())

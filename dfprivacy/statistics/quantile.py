@@ -22,9 +22,9 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.engine.histograms import HistogramQuery, read_values
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, regridded, steps_within
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, regrid, steps_within
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
-from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, read_bounds
 from dfprivacy.measurement.exact import quantile_fraction
 from dfprivacy.measurement.grid import (
     CLOCK,
@@ -32,8 +32,8 @@ from dfprivacy.measurement.grid import (
     TIME,
     Clock,
     Moment,
-    clock_of,
-    kind_of,
+    find_clock,
+    find_clock_kind,
     plain_type,
 )
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
@@ -119,7 +119,7 @@ class Ranked(Statistic):
     fractions: Any
     """The quantiles, exactly."""
 
-    def _checked(self, argument: Argument, value: Any) -> Any:
+    def _check_argument(self, argument: Argument, value: Any) -> Any:
         """Check an argument by its form; dates and times bound columns of their kind."""
         if argument.form == "bounds" and isinstance(value, tuple | list):
             value = tuple(map(_of_python, value))
@@ -136,7 +136,7 @@ class Ranked(Statistic):
             )
         if argument.name == "step" and isinstance(_of_python(value), dt.timedelta):
             return _of_python(value)
-        return super()._checked(argument, value)
+        return super()._check_argument(argument, value)
 
     @property
     def of_moments(self) -> bool:
@@ -146,7 +146,7 @@ class Ranked(Statistic):
     @property
     def value_bounds(self) -> Bounds | None:
         """The bounds of numbers, if there are some."""
-        return None if self.of_moments else bounds_of(self.bounds)
+        return None if self.of_moments else read_bounds(self.bounds)
 
     @property
     def steps(self) -> Steps | None:
@@ -176,7 +176,7 @@ class Ranked(Statistic):
                 hint="pass bounds=(date(2013, 1, 1), date(2014, 1, 1)), step=timedelta(days=1)",
             )
         bounds: Any = self.bounds
-        return clock_of(kind, bounds, self.step, zone)
+        return find_clock(kind, bounds, self.step, zone)
 
     answers_in_kind: ClassVar[bool] = True  # dates and times have ranks
 
@@ -234,7 +234,7 @@ _KINDS = (
 """The kinds of columns that bounds are of; a date bounds dates too."""
 
 
-def end_of(text: str) -> float | Moment:
+def read_end(text: str) -> float | Moment:
     """Return a bound that is written out: a number, a date or a time.
 
     >>> end_of("-60"), end_of("2024-01-31")
@@ -381,7 +381,7 @@ class Quantiles(Ranked):
         """Their places in the list."""
         return tuple(f"_{index}" for index in range(len(self.qs)))
 
-    def gathered(self, numbers: Sequence[Any]) -> list[Any]:
+    def gather(self, numbers: Sequence[Any]) -> list[Any]:
         """Return a list."""
         return list(numbers)
 
@@ -410,7 +410,7 @@ class QuantilePart(ColumnPart):
         column = self.question.column
         part = self.of_kind(adopted.moments(column))
         if part.clock is not None:
-            adopted = adopted.numbered(column, part.clock)
+            adopted = adopted.number_times(column, part.clock)
         part = replace(part, integers=adopted.holds_integers(column))
         limit = part.clock.maximum if part.clock is not None and part.clock.is_even else None
         query = HistogramQuery(column, part.binning(), limit=limit)
@@ -418,7 +418,10 @@ class QuantilePart(ColumnPart):
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
-        kind, zone = None if declared is None else kind_of(declared), getattr(declared, "tz", None)
+        kind, zone = (
+            None if declared is None else find_clock_kind(declared),
+            getattr(declared, "tz", None),
+        )
         clock = self._find_clock(kind, zone)
         ends = self.question.bounds if isinstance(self.question.bounds, tuple) else ()
         if kind == TIME and zone is None and any(getattr(end, "tzinfo", None) for end in ends):
@@ -434,9 +437,9 @@ class QuantilePart(ColumnPart):
         """The type of its column; None for numbers that can be fractions."""
         if self.declared is None:
             return WHOLE if self.integers else None
-        return str(kind_of(self.declared)), getattr(self.declared, "tz", None)
+        return str(find_clock_kind(self.declared)), getattr(self.declared, "tz", None)
 
-    def told_kind(self, kind: Kind | None) -> QuantilePart:
+    def with_kind(self, kind: Kind | None) -> QuantilePart:
         """Return the part for a column of this kind."""
         if kind is None or kind == WHOLE:
             return replace(self.of_kind(None), integers=kind == WHOLE)
@@ -478,7 +481,7 @@ class QuantilePart(ColumnPart):
         question = self.question
         return (question.column, question.bounds, question.step, question.tells_interval)
 
-    def joined(self, other: QuantilePart) -> QuantilePart:
+    def join_part(self, other: QuantilePart) -> QuantilePart:
         """Return the part that answers the questions of another one too."""
         return replace(self, also=(*self.also, *other.questions.items()))
 
@@ -543,14 +546,14 @@ class QuantilePart(ColumnPart):
                 forecast = Forecast(
                     title,
                     questions[name].text,
-                    f"{law_of(law.selection)} of a bin by its ranks",
+                    f"{name_selection(law.selection)} of a bin by its ranks",
                     unit=RANKS,
                     typical=half_widths,
                     rows=circumstances.sizes,
                     answered=answered,
                     remarks=(about, *question.remarks(law), remark),
                 )
-                forecasts.append(forecast.noted(*_levels_near(forecast, float(q))))
+                forecasts.append(forecast.add_remarks(*_levels_near(forecast, float(q))))
         return forecasts
 
     def describe_ends(self, loss: Epsilon | Rho, q: Fraction) -> str:
@@ -562,7 +565,7 @@ class QuantilePart(ColumnPart):
             f"open within {law.reach:,} rows of either end"
         )
 
-    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+    def draw_answer(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, select every quantile, and the ends of its interval, and count again."""
         values = measured.values
         counted = noisy_rows(values, loss.share(self.answer_share * COUNT_SHARE))
@@ -573,7 +576,7 @@ class QuantilePart(ColumnPart):
         if isinstance(values, ValueWords) and values.has_large_groups:
             counts: BinTable | NearCounts = NearCounts(values, grid)
         else:
-            counts = regridded(measured.table, grid)
+            counts = regrid(measured.table, grid)
         chosen = select_quantiles(counts, self.levels, rows, law)
         if self.question.tells_interval:
             levels = sorted(set(self.levels))
@@ -605,7 +608,7 @@ class QuantilePart(ColumnPart):
         if self.steps is not None:
             return self.steps
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
-        noise = loss.pooled(self.groups).share(TOGETHER).noise(1, 1)
+        noise = loss.pool(self.groups).share(TOGETHER).noise(1, 1)
         bounds = self.question.value_bounds
         return find_magnitudes(table, noise, integers=self.integers, bounds=bounds)
 
@@ -620,7 +623,7 @@ class QuantilePart(ColumnPart):
         """Return an answer with its interval, ends as values, and its notes."""
         (values, notes), (levels, vector) = values_and_notes, ends_and_noise
         ends = levels[sorted(set(self.levels)).index(q)]
-        arguments = (q, values, *_ends_of(ends, grid, integers=self.integers), ends)
+        arguments = (q, values, *_find_interval_ends(ends, grid, integers=self.integers), ends)
         estimator = (
             QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.maximum]))))
             if isinstance(grid, Steps) and self.question.bounds is not None
@@ -649,11 +652,11 @@ def _law(
     return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels, is_near)
 
 
-def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
+def _find_interval_ends(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     if isinstance(grid, Steps):
         return grid.values(ends.low), grid.values(ends.high)
-    (below, _), (_, above), bins = grid.bins_of(ends.low), grid.bins_of(ends.high), grid.bins
+    (below, _), (_, above), bins = grid.find_bins(ends.low), grid.find_bins(ends.high), grid.bins
     low, high = (
         (bins.values(numbers) + bins.values(np.clip(numbers + side, -bins.last, bins.last))) / 2
         for numbers, side in ((below, -1), (above, 1))
@@ -676,7 +679,7 @@ def _levels_near(forecast: Forecast, q: float) -> list[str]:
     return []
 
 
-def law_of(law: Selection) -> str:
+def name_selection(law: Selection) -> str:
     """Return the name of a selection."""
     return "permute-and-flip" if isinstance(law, PermuteAndFlip) else "the exponential mechanism"
 

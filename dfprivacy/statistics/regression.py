@@ -21,13 +21,13 @@ import numpy.typing as npt
 
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, read_bounds
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import ClippingBias, Draw, Ends
-from dfprivacy.release.terms import label_of
+from dfprivacy.release.terms import find_label
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import PAIR_CLIPPING, ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
@@ -97,7 +97,7 @@ class Regression(Question):
                 hint='pass bounds={"delay": (-60, 240), "distance": (0, 5000)}',
             )
         columns = self.xs if isinstance(self.xs, list | tuple) else [self.xs]
-        explained, labels = self.y, tuple(map(label_of, columns))
+        explained, labels = self.y, tuple(map(find_label, columns))
         terms = [INTERCEPT, *map(str, labels)]
         if not 1 <= len(labels) <= MOST:
             raise InvalidQuestionError(
@@ -111,10 +111,10 @@ class Regression(Question):
             )
         object.__setattr__(self, "xs", labels)
         bounds_by_label = {
-            label_of(column): bounds for column, bounds in (self.bounds or {}).items()
+            find_label(column): bounds for column, bounds in (self.bounds or {}).items()
         }
         ends = {
-            column: bounds_of(bounds_by_label[column])
+            column: read_bounds(bounds_by_label[column])
             for column in self.columns
             if column in bounds_by_label
         }
@@ -123,7 +123,7 @@ class Regression(Question):
     def __hash__(self) -> int:
         return hash((self.y, self.xs))
 
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Regression:
+    def complete(self, bounds_by_column: Mapping[Hashable, object]) -> Regression:
         """Return the regression with the bounds of its columns that the terms of a frame know."""
         bounds: Any = {**bounds_by_column, **(self.bounds or {})}
         return replace(self, bounds=bounds)
@@ -131,7 +131,7 @@ class Regression(Question):
     @property
     def ends(self) -> dict[Hashable, Bounds]:
         """The known bounds of its columns, the explained one first."""
-        bounds = ((label, bounds_of((self.bounds or {}).get(label))) for label in self.columns)
+        bounds = ((label, read_bounds((self.bounds or {}).get(label))) for label in self.columns)
         return {label: pair for label, pair in bounds if pair is not None}
 
     @property
@@ -221,9 +221,9 @@ class Coefficient(LinearStatistic):
     def percent_base(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:
+    def complete(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:
         """Return the coefficient with the bounds that the regression lacks."""
-        return replace(self, of=self.of.completed(bounds_by_column)) if self.searched else self
+        return replace(self, of=self.of.complete(bounds_by_column)) if self.searched else self
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sums of products: the same for all coefficients."""
@@ -324,9 +324,9 @@ class CoefficientEstimator(ProductEstimator):
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
         noise = self._deviation(vector.noise)
-        sums = [sums_of(row, self.size) for row in self._rows(vector)]
+        sums = [scale_products(row, self.size) for row in self._rows(vector)]
         solved = [
-            np.linalg.solve(lifted_products(group_sums, noise), group_sums.with_w)
+            np.linalg.solve(lift_products(group_sums, noise), group_sums.with_w)
             for group_sums in sums
         ]
         return np.array([self.start + self.direction @ solution for solution in solved])
@@ -338,7 +338,7 @@ class CoefficientEstimator(ProductEstimator):
         low, high = np.array(ends).reshape(-1, 2).T
         return np.minimum(value, low), np.maximum(value, high)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval for values that are not clipped: docs/explanation/octaves.md."""
         halves = np.array([[grid.step * self.k / 2] for grid in self.grids])
         off = np.roll((moved.below + moved.above) / halves, -1, axis=0)
@@ -349,8 +349,8 @@ class CoefficientEstimator(ProductEstimator):
         )
         products = off[:, None] + off + np.outer(root, root)
         with_w = off + off_w + root * root_w
-        for sums in (sums_of(row, self.size) for row in self._rows(vector)):
-            inverse = np.linalg.inv(lifted_products(sums, noise))
+        for sums in (scale_products(row, self.size) for row in self._rows(vector)):
+            inverse = np.linalg.inv(lift_products(sums, noise))
             moves = with_w + products @ np.abs(inverse @ sums.with_w)
             gain = np.abs(inverse) @ products
             if np.abs(np.linalg.eigvals(gain)).max() >= 1:
@@ -363,8 +363,8 @@ class CoefficientEstimator(ProductEstimator):
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
         noise, errors = self._deviation(vector.noise), []
-        for sums in (sums_of(row, self.size) for row in self._rows(vector)):
-            lifted = lifted_products(sums, noise)
+        for sums in (scale_products(row, self.size) for row in self._rows(vector)):
+            lifted = lift_products(sums, noise)
             answer = np.linalg.solve(lifted, sums.with_w)
             errors.append(noise * noise_deviation(np.linalg.solve(lifted, self.direction), answer))
         return np.array(errors)
@@ -390,7 +390,10 @@ class CoefficientEstimator(ProductEstimator):
 
     def _ends(self, row: Floats, noise: Noise, level: float) -> tuple[float, float]:
         """Return an interval of the exact coefficient: docs/explanation/partition-of-unity.md."""
-        sums, rounded = sums_of(row, self.size), max(row[0], 1.0) * ROUNDED * ROUNDED / self.k
+        sums, rounded = (
+            scale_products(row, self.size),
+            max(row[0], 1.0) * ROUNDED * ROUNDED / self.k,
+        )
         rounded *= self.size + 2
         if np.linalg.eigvalsh(sums.products)[0] <= rounded:
             return -math.inf, math.inf
@@ -399,17 +402,17 @@ class CoefficientEstimator(ProductEstimator):
         )
         turned = np.linalg.solve(sums.products, weights) / (weights @ weights)
         allowance = self._deviation(noise) * half_width_factor(noise, 1 - level)
-        closed = 1 - allowance * allowance * moved_together(weights, turned, turned)
+        closed = 1 - allowance * allowance * add_covariance(weights, turned, turned)
         if closed <= 0:
             return -math.inf, math.inf
-        middle = allowance * allowance * moved_together(weights, answer, turned) / closed
+        middle = allowance * allowance * add_covariance(weights, answer, turned) / closed
         reach = math.hypot(middle, allowance * noise_deviation(weights, answer) / math.sqrt(closed))
         estimate = self.start + self.direction @ answer + middle
         reach += float(np.linalg.norm(weights)) * math.hypot(1.0, *answer) * rounded
         return float(estimate - reach), float(estimate + reach)
 
 
-def sums_of(coordinates: Floats, size: int) -> Sums:
+def scale_products(coordinates: Floats, size: int) -> Sums:
     """Return coordinates in units of rows as the products that they are, in any leading shape."""
     rows, columns = np.triu_indices(size)
     products = np.empty((*coordinates.shape[:-1], 1 + size, 1 + size))
@@ -420,7 +423,7 @@ def sums_of(coordinates: Floats, size: int) -> Sums:
     return Sums(products, np.concatenate(with_w, axis=-1))
 
 
-def lifted_products(sums: Sums, noise: float) -> Floats:
+def lift_products(sums: Sums, noise: float) -> Floats:
     """Return the sums of products with a ridge, if the covariances need one.
 
     `noise` is the standard deviation of a sum. Their smallest eigenvalue is then `FLOOR` times that
@@ -441,10 +444,10 @@ def noise_deviation(weights: npt.NDArray[Any], answer: npt.NDArray[Any]) -> floa
 
     Z is a symmetric matrix of noise, and z a vector of it.
     """
-    return math.sqrt(moved_together(weights, answer, answer) + float(weights @ weights))
+    return math.sqrt(add_covariance(weights, answer, answer) + float(weights @ weights))
 
 
-def moved_together(
+def add_covariance(
     weights: npt.NDArray[Any], left: npt.NDArray[Any], right: npt.NDArray[Any]
 ) -> float:
     """Return the covariance of weights Z left and weights Z right for such a matrix."""

@@ -99,7 +99,7 @@ def split(
         part = question.part(name, grouped=grouped)
         if isinstance(part, QuantilePart):
             first = ranks.get(part.asks_of)
-            ranks[part.asks_of] = first.joined(part) if first else part
+            ranks[part.asks_of] = first.join_part(part) if first else part
         else:
             single.append(part)
     read = population_vectors if sampled else None

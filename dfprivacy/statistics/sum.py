@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, read_bounds
 from dfprivacy.measurement.grid import Grid, grid_from_zero
 from dfprivacy.measurement.linear import WHOLE, CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, reach_of
+from dfprivacy.noise.laws import Noise, bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
     CountEstimator,
@@ -51,7 +51,7 @@ class Sum(LinearStatistic):
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the sum of x; where groups are counted, of its distances from 0 or both bounds."""
-        q = OnGrid(self.column, grid_from_zero(self.required_bounds()))
+        q = OnGrid(self.column, grid_from_zero(self.require_bounds()))
         if not grouped:
             w = q.grid.largest
             return Linear(Source(q.columns, (q,)), ((0, 1),), w, w * w)
@@ -60,7 +60,7 @@ class Sum(LinearStatistic):
 
     def estimator(self, linear: Linear) -> SumEstimator:
         """Return the estimator of the sum from two distances, or from one coordinate."""
-        grid = grid_from_zero(self.required_bounds())
+        grid = grid_from_zero(self.require_bounds())
         if len(linear.matrix) == 1:
             return SumEstimator((grid.step,), grid)
         (below, _), (last, _) = linear.matrix
@@ -78,7 +78,7 @@ class Sum(LinearStatistic):
 
     def percent_base(self, rows: int) -> float:
         """Return the largest sum that so many rows can have."""
-        bounds = bounds_of(self.bounds)
+        bounds = read_bounds(self.bounds)
         return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))
 
 
@@ -105,7 +105,7 @@ class SumEstimator:
         count = CountWeights(tuple(range(len(values))), k)
         return cls(tuple(value / k for value in values), grid, count)
 
-    def counted_by(self, counts: NoisyVector) -> SumEstimator:
+    def add_counts(self, counts: NoisyVector) -> SumEstimator:
         """Return an estimator that reads rows off the counts of what bounds clip."""
         if self.count is not None:
             return self
@@ -138,14 +138,14 @@ class SumEstimator:
     def _half(self, noise: Noise, level: float) -> float:
         if len(self.reads) == 1:
             return self._length * float(noise.quantile(1 - level))
-        return self._length * reach_of(noise, 1 - level)
+        return self._length * bound_sum(noise, 1 - level)
 
     def _rounding(self, vector: NoisyVector) -> Floats | float:
         """Return half a grid step for each row that there may be, nothing where none is counted."""
         if self.count is None:
             return 0.0
         counts, indices = self.counts or vector, self.count.indices
-        reach = reach_of(counts.noise, _OUTSIDE) * math.sqrt(len(indices))
+        reach = bound_sum(counts.noise, _OUTSIDE) * math.sqrt(len(indices))
         rows = (counts.total(indices).astype(np.float64) + reach) / self.count.divisor
         return self.grid.step / 2 * np.maximum(rows, 0.0)
 
@@ -153,7 +153,7 @@ class SumEstimator:
     def _length(self) -> float:
         return math.hypot(*self.weights)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:  # noqa: ARG002 one interface
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:  # noqa: ARG002 one interface
         """Return the interval of the sum of values that are not clipped."""
         return ends[0] - moved.below, ends[1] + moved.above
 

@@ -25,7 +25,7 @@ from dfprivacy.measurement.bounds import BoundsLike
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import reach_of
+from dfprivacy.noise.laws import bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
     CountEstimator,
@@ -52,7 +52,7 @@ class _Spread(LinearStatistic):
 
     @property
     def _grid(self) -> Grid:
-        return grid_from_lower(self.required_bounds())
+        return grid_from_lower(self.require_bounds())
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the Bernstein basis of degree 2 on the grid: a row's coordinates add up to K."""
@@ -115,7 +115,7 @@ class StandardDeviation(_Spread):
         """Return the root of the variance of the Bernstein sums."""
         return StandardDeviationEstimator(self._grid)
 
-    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 it always holds
+    def add_remarks(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 it always holds
         """Half-widths are for the worst place of the deviation."""
         return ("the error is largest where the true deviation is near 0",)
 
@@ -168,7 +168,7 @@ class UnitVariance:
         lowest, highest = mean_of_bernstein(self.grid).theta_interval(vector, 1 - outside / 10)
         distance = np.maximum(np.abs(highest - mean), np.abs(mean - lowest))
         safe = np.where(total > 0, total, 1.0)
-        spread = reach_of(vector.noise, 0.9 * outside) / self.grid.last / safe
+        spread = bound_sum(vector.noise, 0.9 * outside) / self.grid.last / safe
         middle = second - mean * mean
         reach = math.sqrt(5) * distance + math.sqrt(3) * (spread + distance**2)
         longest = np.minimum(self._length(mean, middle) + reach, 1.0)
@@ -177,7 +177,7 @@ class UnitVariance:
         high = np.where(total > 0, middle + distance**2 + half, _MOST)
         return np.clip(low, 0, _MOST), np.clip(high, 0, _MOST)
 
-    def added(self, vector: NoisyVector, moved: ClippingBias) -> Floats:
+    def find_added_variance(self, vector: NoisyVector, moved: ClippingBias) -> Floats:
         """Return by how much rows beyond the bounds raise the variance at most, in squared units.
 
         A row that lies a distance d beyond the bound U raises the sum of squares around the mean m
@@ -237,9 +237,9 @@ class VarianceEstimator(UnitVariance):
         low, high = super().interval(vector, level)
         return self._answer(low), self._answer(high)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the variance of values that are not clipped."""
-        return ends[0], ends[1] + self.added(vector, moved)
+        return ends[0], ends[1] + self.find_added_variance(vector, moved)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
@@ -265,9 +265,9 @@ class StandardDeviationEstimator(VarianceEstimator):
     def __post_init__(self) -> None:
         """Take any bounds: nothing is squared."""
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the deviation of values that are not clipped."""
-        return ends[0], np.sqrt(ends[1] ** 2 + self.added(vector, moved))
+        return ends[0], np.sqrt(ends[1] ** 2 + self.find_added_variance(vector, moved))
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""

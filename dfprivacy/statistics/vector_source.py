@@ -26,7 +26,7 @@ from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import no_numbers
 from dfprivacy.engine.keys import key_expressions
 from dfprivacy.engine.pandas import value_column
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import collect, run_guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.runs import run_slices
@@ -36,7 +36,7 @@ from dfprivacy.measurement.vectors import (
     ItemRows,
     VectorGrid,
     incomplete,
-    padded_size,
+    pad_size,
 )
 from dfprivacy.statistics.mean_vector import LARGEST_DIMENSION, MeanVector
 
@@ -74,12 +74,12 @@ class VectorSource:
 
 def open_source(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
     """Return a frame as a source of vectors; `columns` has the group columns and their keys."""
-    source = guarded(lambda: _open(frame, question, columns))
+    source = run_guarded(lambda: _open(frame, question, columns))
 
     def read() -> Iterator[Block]:
         """Yield blocks that fit the cache, with what an engine says on failure withheld."""
         blocks = source.read()
-        while (block := guarded(lambda: next(blocks, None))) is not None:
+        while (block := run_guarded(lambda: next(blocks, None))) is not None:
             yield from _split(block, source.dimension)
 
     return replace(source, read=read)
@@ -87,10 +87,10 @@ def open_source(frame: object, question: MeanVector, columns: Columns) -> Vector
 
 def _block_rows(dimension: int) -> int:
     """Return how many rows a block of a matrix has: a function of the dimension."""
-    return max(min(_BLOCK // padded_size(dimension), _MOST_ROWS), 1)
+    return max(min(_BLOCK // pad_size(dimension), _MOST_ROWS), 1)
 
 
-def _converted_rows(dimension: int) -> int:
+def _count_matrix_rows(dimension: int) -> int:
     """Return how many rows become a matrix at a time, before it is split into blocks."""
     return max(min(_CONVERTED // dimension, _MOST_ROWS), _block_rows(dimension))
 
@@ -110,7 +110,7 @@ def _split(block: Block, dimension: int) -> Iterator[Block]:
 def _open(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
     adopted = adopt(frame, columns)
     try:
-        return _adopted_source(adopted, question)
+        return _adopt_source(adopted, question)
     except BaseException:
         adopted.close()
         raise
@@ -157,7 +157,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
     labels = list(question.labels)
     series = [frame[label] for label in labels]
     if question.is_wide and all(column.dtype.kind in "biuf" for column in series):
-        step = _converted_rows(len(labels))
+        step = _count_matrix_rows(len(labels))
 
         def read() -> Iterator[Block]:  # numpy's columns lie beside each other already
             for first in range(0, len(frame), step):
@@ -179,7 +179,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
     return _arrow_source(table.schema, table.to_batches, question, keyed)
 
 
-def _adopted_source(adopted: Adopted, question: MeanVector) -> VectorSource:
+def _adopt_source(adopted: Adopted, question: MeanVector) -> VectorSource:
     rows, keys = adopted.rows(), key_expressions(adopted)
     names = [adopted.values[label] for label in question.labels]
     values = [nw.col(name).alias(f"vector_{index}") for index, name in enumerate(names)]
@@ -215,7 +215,7 @@ def _arrow_source(
     """Return a source of Arrow batches: first the keys, then the columns of the vectors."""
     first_value = len(schema) - len(question.labels)
     dimension = _find_dimension([field.type for field in schema][first_value:], question)
-    step = _converted_rows(dimension)
+    step = _count_matrix_rows(dimension)
 
     def read() -> Iterator[Block]:
         buffers = Buffers()
@@ -426,7 +426,7 @@ class PreparedRows:
         return labels if self.mask is None else labels[self.mask]
 
 
-def prepared(
+def prepare_block(
     block: Block, grid: VectorGrid | None, buffers: Buffers, *, keeps_incomplete: bool
 ) -> PreparedRows:
     """Return a block's rows on the grid; incomplete ones are zero, or left out."""

@@ -36,13 +36,13 @@ class SecondMoment(LinearStatistic):
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the squares and what is left of W: a partition of unity."""
-        q = OnGrid(self.column, grid_from_zero(self.required_bounds()))
+        q = OnGrid(self.column, grid_from_zero(self.require_bounds()))
         w = q.grid.largest
         return Linear.unity((q, q * q // w), ((0, 0, 1), (w, 0, -1)), w)
 
     def estimator(self, linear: Linear) -> ProportionEstimator:  # noqa: ARG002 the grid says all
         """Return the ratio of the squares to all rows, in squared units of the column."""
-        grid = grid_from_zero(self.required_bounds())
+        grid = grid_from_zero(self.require_bounds())
         size = grid.largest * grid.step
         return ProportionEstimator(2, 0, grid.largest, size * size)
 

@@ -6,12 +6,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.loss import read_delta, read_loss
 
 
 def charge(epsilon=None, rho=None, delta=None):
     """Return the charge of a release."""
-    return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
+    return Charge(read_loss(epsilon, rho), read_delta(delta) or Fraction(0), "count()")
 
 
 def forge(path, *entries, content=b""):
@@ -35,7 +35,7 @@ def in_old_units(path):
     return old
 
 
-def confirmed(path):
+def list_confirmed(path):
     """Return the charges in a log that remembers nothing, up to its newest confirmed hash."""
     head = Path(f"{path}-head")
     slots = head.read_bytes().split(b"\n") if head.exists() else []

@@ -8,7 +8,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import PER_ONE
 from dfprivacy.accounting.spending import account
-from tests.accounting.charges import confirmed
+from tests.accounting.charges import list_confirmed
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def stored():
     def rows(ledger):
         if not ledger.path.with_name(f"{ledger.path.name}-head").exists():
             return []
-        charges = confirmed(ledger.path)
+        charges = list_confirmed(ledger.path)
         return [
             (row["dataset"], row["cost"] * 10**9 // PER_ONE, row["cost_delta"] // 10**18)
             for row in charges

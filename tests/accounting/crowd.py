@@ -26,7 +26,7 @@ UNIT = charge(0.01)
 WAIT = 300  # seconds for the lock, far beyond what a busy machine needs
 
 
-def granted(ledger, tries):
+def grant(ledger, tries):
     """Count how many of these tries are allowed."""
     count = 0
     for _ in range(tries):
@@ -62,8 +62,8 @@ def race(path, processes, tries):
     """Let processes race: half with the parent's ledger, used before the fork, half with theirs."""
     mine = dfp.Ledger(path, epsilon=1, timeout=WAIT)
     mine.remaining("d")
-    theirs = lambda: granted(dfp.Ledger(path, epsilon=1, timeout=WAIT), tries)  # noqa: E731
-    counts = children([theirs, lambda: granted(mine, tries)] * (processes // 2))
+    theirs = lambda: grant(dfp.Ledger(path, epsilon=1, timeout=WAIT), tries)  # noqa: E731
+    counts = children([theirs, lambda: grant(mine, tries)] * (processes // 2))
     return {"granted": sum(counts), "stored": len(mine.history("d"))}
 
 
@@ -71,12 +71,11 @@ def threads(path, number, tries):
     """Let threads race with one ledger, while the main thread forks children that race too."""
     ledger, counts = dfp.Ledger(path, epsilon=1, timeout=WAIT), []
     racers = [
-        threading.Thread(target=lambda: counts.append(granted(ledger, tries)))
-        for _ in range(number)
+        threading.Thread(target=lambda: counts.append(grant(ledger, tries))) for _ in range(number)
     ]
     for racer in racers:
         racer.start()
-    counts += children([lambda: granted(ledger, tries)] * 4)
+    counts += children([lambda: grant(ledger, tries)] * 4)
     for racer in racers:
         racer.join()
     return {"granted": sum(counts), "stored": len(ledger.history("d"))}
@@ -156,7 +155,7 @@ def memory(path, runs, seed):
     def job(writing):
         for number in range(20):
             mark = ledger_account.fingerprint(f"question {number}", {})
-            table = ledger_account.remembered(mark)
+            table = ledger_account.recall(mark)
             if table is None:
                 ledger_account.pay(UNIT)
                 table = pa.table({"answer": [int.from_bytes(os.urandom(7))]})

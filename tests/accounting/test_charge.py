@@ -22,19 +22,19 @@ from dfprivacy.accounting.charge import (
     Budget,
     Charge,
     Units,
-    total_of,
+    name_total,
 )
 from dfprivacy.accounting.composition import (
     Composition,
     approximate_epsilon,
-    concentrated_law,
+    build_concentrated_law,
     epsilon_at_order,
     merge_levels,
     profile,
     responses_law,
     tight_total,
 )
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, read_delta, read_loss
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 losses = st.floats(2**-59, 2**31, exclude_max=True)  # smaller ones are rounded up to 2**-60
@@ -44,9 +44,9 @@ deltas = st.floats(2**-900, 1, exclude_max=True)
 @given(losses)
 def test_a_float_is_the_decimal_that_it_prints(value):
     """Noise and charge use one number: the decimal that Python prints for the float."""
-    assert loss_of(epsilon=value) == Epsilon(Fraction(repr(value)))
-    assert float(loss_of(rho=value).value) == value
-    assert loss_of(epsilon=np.float64(value)) == loss_of(epsilon=value)
+    assert read_loss(epsilon=value) == Epsilon(Fraction(repr(value)))
+    assert float(read_loss(rho=value).value) == value
+    assert read_loss(epsilon=np.float64(value)) == read_loss(epsilon=value)
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_exact_numbers_stay_exact(value):
     expected = Fraction(repr(float(value))) if isinstance(value, float | np.floating) else None
     exact = expected or Fraction(int(value) if isinstance(value, np.integer) else value)
     ends = Fraction(1, 2**60), Fraction(2**60)  # the decimals of these floats are beyond them
-    assert loss_of(epsilon=value).value == min(max(exact, ends[0]), ends[1])
+    assert read_loss(epsilon=value).value == min(max(exact, ends[0]), ends[1])
 
 
 @pytest.mark.parametrize("value", [2.0**-1000, 0.1, 1e-300])
 def test_deltas_are_decimals_too(value):
     """A delta is the decimal that Python prints, from the smallest one on."""
-    assert delta_of(value) == Fraction(repr(value))
+    assert read_delta(value) == Fraction(repr(value))
 
 
 @given(losses, deltas)
 def test_a_charge_is_rounded_up(value, delta):
     """A charge is never below the loss, less than a unit above it, and at least one unit."""
-    units = Charge(loss_of(epsilon=value), delta_of(delta)).units("epsilon")
+    units = Charge(read_loss(epsilon=value), read_delta(delta)).units("epsilon")
     for charged, lost, unit in (
         (units.loss, Fraction(repr(value)), Fraction(1, PER_ONE)),
         (units.delta, Fraction(repr(delta)), Fraction(1, PER_ONE_DELTA)),
@@ -81,7 +81,7 @@ def test_a_charge_is_rounded_up(value, delta):
 @given(losses)
 def test_a_pure_loss_costs_half_its_square_in_rho(value):
     """On a ledger in rho, epsilon costs epsilon^2/2, rounded up."""
-    cost = Charge(loss_of(epsilon=value)).units("rho").loss
+    cost = Charge(read_loss(epsilon=value)).units("rho").loss
     assert 0 <= Fraction(cost, PER_ONE) - Fraction(repr(value)) ** 2 / 2 < Fraction(1, PER_ONE)
 
 
@@ -103,7 +103,7 @@ def test_a_budget_is_not_above_its_units(loss, delta):
 @given(st.floats(1e-9, 4e9), st.one_of(st.just(0.0), st.floats(1e-15, 0.5)))
 def test_a_total_is_rounded_down(epsilon, delta):
     """A total is never above what the caller named."""
-    total = total_of(epsilon, None, delta)
+    total = name_total(epsilon, None, delta)
     assert 0 <= Fraction(repr(epsilon)) * PER_ONE - total.loss < 1
     assert 0 <= Fraction(repr(delta)) * PER_ONE_DELTA - total.delta < 1
 
@@ -116,22 +116,22 @@ WRONG = [0, -1, 1e-10, 5e9, float("nan"), float("inf"), True, "1", 1j, [1], obje
 def test_wrong_totals(measure, value):
     """A total that is no number, or that can't be counted, is refused."""
     with pytest.raises(dfp.errors.InvalidLossError):
-        total_of(**{"epsilon": None, "rho": None, "delta": None} | {measure: value})
+        name_total(**{"epsilon": None, "rho": None, "delta": None} | {measure: value})
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), True, "0", None])
 def test_wrong_deltas(delta):
     """The delta of a total lies between 0 and 1, and never stands alone."""
     with pytest.raises(dfp.errors.InvalidLossError):
-        total_of(None if delta is None else 1, None, 0.1 if delta is None else delta)
+        name_total(None if delta is None else 1, None, 0.1 if delta is None else delta)
 
 
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: total_of(1, None, 1e-19), "is at least 1e-18, and 1e-19 is less"),
-        (lambda: delta_of(1e-305), "at least 2[*][*]-1000, about 1e-301, and 1e-305 is less"),
-        (lambda: delta_of(0), "between 0 and 1, not 0"),
+        (lambda: name_total(1, None, 1e-19), "is at least 1e-18, and 1e-19 is less"),
+        (lambda: read_delta(1e-305), "at least 2[*][*]-1000, about 1e-301, and 1e-305 is less"),
+        (lambda: read_delta(0), "between 0 and 1, not 0"),
     ],
 )
 def test_why_a_delta_can_not_be_had(make, why):
@@ -143,7 +143,7 @@ def test_why_a_delta_can_not_be_had(make, why):
 def test_both_measures():
     """A ledger counts one measure."""
     with pytest.raises(dfp.errors.InvalidLossError, match="both"):
-        total_of(1, 1, None)
+        name_total(1, 1, None)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_one_file_is_no_file():
     rule = Contribution(3, 5, 4).key_rule(Fraction(1, 1000))
     assert (rule.delta, rule.rows) == (Fraction(1, 20_000), 12)  # each group of each file
     loss = Epsilon(Fraction(1))
-    pooled = Contribution(3, 2, 5).pooled()
+    pooled = Contribution(3, 2, 5).pool()
     assert pooled.row_loss(loss) == Contribution(3, 2, 5).row_loss(loss)
     assert pooled.row_loss(Rho(Fraction(1))).value == Fraction(1, 30**2)
 
@@ -299,10 +299,10 @@ def delta_of_pair(upper, lower, epsilon):
     return sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(upper, lower, strict=True))
 
 
-def law_of(rho):
+def find_law(rho):
     reach = float(approximate_epsilon(Fraction(rho), Fraction(1, 2**60)))
     cell = 2.0 ** math.ceil(math.log2(reach / 2**17))
-    return concentrated_law(rho, cell, reach), cell, reach
+    return build_concentrated_law(rho, cell, reach), cell, reach
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.005, 0.125, 0.5, 5.0])
@@ -312,7 +312,7 @@ def test_the_law_of_a_concentrated_release_dominates(rho):
     Gaussian noise, randomized response of epsilon^2/2 = rho, and an exponential mechanism of
     epsilon^2/8 = rho on two candidates; and it is near what the formula says.
     """
-    law, cell, reach = law_of(rho)
+    law, cell, reach = find_law(rho)
     pure, bounded = math.sqrt(2 * rho), math.sqrt(8 * rho)
     shown = 1 / (1 + math.exp(-pure))
     pairs = [(shown, 1 - shown), (1 - shown, shown)]
@@ -338,7 +338,7 @@ def test_the_law_of_a_concentrated_release_dominates(rho):
 @pytest.mark.parametrize("rho", [1e-9, 0.02, 2.0])
 def test_the_law_is_a_distribution_and_symmetric(rho):
     """Probabilities add up to 1, and loss -l has exp(-l) times the probability of loss l."""
-    law, cell, _ = law_of(rho)
+    law, cell, _ = find_law(rho)
     assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-9
     for position, mass in law.masses.items():
         mirrored = law.masses[-position] * math.exp(position * cell)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 
 import dfprivacy as dfp
-from dfprivacy.accounting.memory import canonical, fingerprint, release_bytes, released_table
+from dfprivacy.accounting.memory import canonical, fingerprint, read_released_table, release_bytes
 
 plain = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4),
@@ -32,19 +32,19 @@ values = st.recursive(
 )
 
 
-def typed(value):
+def type_values(value):
     """Pair values with their types: 1, 1.0 and True are three values, and so are two zeros."""
     if isinstance(value, dict):
-        return dict, frozenset((key, typed(item)) for key, item in value.items())
+        return dict, frozenset((key, type_values(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return list, tuple(map(typed, value))
+        return list, tuple(map(type_values, value))
     return type(value), repr(value)
 
 
 @given(values, values)
 def test_one_text_for_one_value(first, second):
     """Two values have the same canonical text if and only if they are the same, types included."""
-    assert (canonical(first) == canonical(second)) == (typed(first) == typed(second))
+    assert (canonical(first) == canonical(second)) == (type_values(first) == type_values(second))
 
 
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
@@ -128,7 +128,7 @@ def test_what_has_no_text_is_refused(term):
         fingerprint("d", "v", "count()", {"keys": [term]})
 
 
-def derived(base, value, text):
+def derive_value(base, value, text):
     """Return a value of a type that is derived from its own, and writes itself as it likes."""
     methods = {"__str__": lambda _: text, "__repr__": lambda _: text, "isoformat": lambda _: text}
     return type("Derived", (base,), methods)(value)
@@ -138,7 +138,9 @@ def derived(base, value, text):
 def test_a_derived_type_writes_nothing_of_its_own(base):
     """A value of a derived type is what its base holds, whatever it says it is."""
     plain = [base(value) for value in ((b"1", b"2") if base is bytes else (1, 2))]
-    assert [canonical(derived(base, value, "x")) for value in plain] == list(map(canonical, plain))
+    assert [canonical(derive_value(base, value, "x")) for value in plain] == list(
+        map(canonical, plain)
+    )
     assert canonical(plain[0]) != canonical(plain[1])
 
 
@@ -162,6 +164,6 @@ def test_an_enumeration_is_its_value():
 )  # fmt: skip
 def test_bytes_and_back(table):
     """A table comes back with its names, types, NULLs and the bits of its values."""
-    again = released_table(release_bytes(table))
+    again = read_released_table(release_bytes(table))
     assert again.schema.equals(table.schema.remove_metadata())
     assert repr(again.to_pylist()) == repr(table.to_pylist())

@@ -18,7 +18,7 @@ def path(tmp_path):
     return tmp_path / "budget.db"
 
 
-def claimed(path, mark=MARK):
+def claim(path, mark=MARK):
     ledger = IdempotentLedger(path, "d", mark)
     ledger.check("d", CHARGE)
     ledger.charge("d", CHARGE)
@@ -27,16 +27,16 @@ def claimed(path, mark=MARK):
 
 def test_charge_and_claim_are_one(path):
     """Whoever comes while a claim stands, or after it was kept, is not charged."""
-    first, second = claimed(path), claimed(path)
+    first, second = claim(path), claim(path)
     assert first.spent("d").epsilon == 0.5
     assert first.keep(ONE).equals(ONE)
-    claimed(path)
+    claim(path)
     assert second.spent("d").epsilon == 0.5
 
 
 def test_one_answer_comes_out(path):
     """Of several that drew under one claim all get the answer that was kept first."""
-    first, second = claimed(path), claimed(path)
+    first, second = claim(path), claim(path)
     assert second.keep(TWO).equals(TWO)
     assert first.keep(ONE).equals(TWO)
     assert first.stored("d") == 1
@@ -44,27 +44,27 @@ def test_one_answer_comes_out(path):
 
 def test_another_mark_is_another_release(path):
     """Another fingerprint has a claim of its own, and a charge."""
-    claimed(path)
-    claimed(path, bytes(31) + b"1")
+    claim(path)
+    claim(path, bytes(31) + b"1")
     with pytest.raises(dfp.BudgetExceededError):
-        claimed(path, bytes(31) + b"2")
+        claim(path, bytes(31) + b"2")
     assert dfp.Ledger(path).spent("d").epsilon == 1
 
 
 def test_a_claim_holds_when_nothing_is_left(path):
     """A claimed release can be made even if the budget has been spent since."""
-    claimed(path)
+    claim(path)
     dfp.Ledger(path).charge("d", CHARGE)
-    assert claimed(path).keep(ONE).equals(ONE)
+    assert claim(path).keep(ONE).equals(ONE)
 
 
 def test_forgotten(path):
     """A forgotten release is charged again; one that is forgotten on its way is not kept."""
-    ledger = claimed(path)
+    ledger = claim(path)
     dfp.Ledger(path).forget("d")
     with pytest.raises(dfp.errors.InvalidLedgerError, match="forgotten"):
         ledger.keep(ONE)
-    claimed(path)
+    claim(path)
     assert ledger.spent("d").epsilon == 1
 
 
@@ -77,31 +77,31 @@ def test_every_draw_that_fails_uses_a_charge_up(path):
 
     Without room it ends in the same way, whether its draw failed or not.
     """
-    crowd = [claimed(path) for _ in range(4)]
+    crowd = [claim(path) for _ in range(4)]
     with pytest.raises(ZeroDivisionError):
-        crowd[0].kept_of(failing)
+        crowd[0].keep_release(failing)
     assert crowd[0].spent("d").epsilon == 0.5
     with pytest.raises(ZeroDivisionError):
-        crowd[1].kept_of(failing)
+        crowd[1].keep_release(failing)
     assert crowd[0].spent("d").epsilon == 1
     for ledger, make in zip(crowd[2:], (failing, lambda: ONE), strict=True):
         with pytest.raises(dfp.BudgetExceededError) as refused:
-            ledger.kept_of(make)
+            ledger.keep_release(make)
         assert refused.value.__context__ is None
     assert crowd[0].stored("d") == 0
 
 
 def test_a_failure_beside_an_answer(path):
     """A draw that fails once another was kept does not show: what was kept comes out."""
-    first, second = claimed(path), claimed(path)
-    assert first.kept_of(lambda: ONE).equals(ONE)
-    assert second.kept_of(failing).equals(ONE)
+    first, second = claim(path), claim(path)
+    assert first.keep_release(lambda: ONE).equals(ONE)
+    assert second.keep_release(failing).equals(ONE)
     assert first.spent("d").epsilon == 0.5
 
 
 def test_a_ledger_for_one_release(path):
     """It charges once, and its own dataset only: no second release goes free."""
-    ledger = claimed(path)
+    ledger = claim(path)
     with pytest.raises(dfp.errors.InvalidLedgerError, match="asked to charge another"):
         ledger.charge("d", CHARGE)
     for ask in (ledger.check, IdempotentLedger(path, "d", MARK).charge):
@@ -121,7 +121,7 @@ def test_a_crowd_is_charged_once(path):
     answers = []
 
     def work(number):
-        answers.append(claimed(path).keep(pa.table({"n": [number]})))
+        answers.append(claim(path).keep(pa.table({"n": [number]})))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -145,7 +145,7 @@ def test_when_it_was_paid(path):
     """The time of a charge is that in the history; none before."""
     ledger = IdempotentLedger(path, "d", MARK)
     assert ledger.find_payment() is None
-    claimed(path)
+    claim(path)
     (row,) = ledger.history().to_dict("records")
     assert ledger.find_payment().time == row["time"].isoformat(timespec="microseconds")
     assert row["note"] == "run 0000000000000000"

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA
-from tests.accounting.charges import charge, confirmed, forge, in_old_units
+from tests.accounting.charges import charge, forge, in_old_units, list_confirmed
 
 
 def test_exhaustion_is_exact(ledger):
@@ -101,7 +101,7 @@ def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
             assert fits
             before = before[0] + units[0], before[1] + units[1]
             lost, lost_delta = lost + cost, lost_delta + exactly(delta or 0)
-        rows = confirmed(ledger.path) if before[0] else []
+        rows = list_confirmed(ledger.path) if before[0] else []
         loss, lost_to_keys = (
             sum(row["cost"] for row in rows),
             sum(row["cost_delta"] for row in rows),
@@ -120,7 +120,9 @@ def test_tiny_charges_are_not_lost(tmp_path, fast_disk):
     ledger.charge("d", charge(3.9e9))
     ledger.charge("d", charge(2**-60))
     tiny = -(-PER_ONE // 2**60)
-    assert sum(row["cost"] for row in confirmed(ledger.path)) == 39 * 10**8 * PER_ONE + 2 * tiny
+    assert (
+        sum(row["cost"] for row in list_confirmed(ledger.path)) == 39 * 10**8 * PER_ONE + 2 * tiny
+    )
 
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(200_000, marks=pytest.mark.slow)])
@@ -132,7 +134,7 @@ def test_many_tiny_charges_are_not_lost(tmp_path, count):
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=4e9)
     ledger.charge("d", charge(3.9e9))
     ledger.charge("d", charge(1e-9))
-    forge(ledger.path, *[("charge", confirmed(ledger.path)[1])] * (count - 1))
+    forge(ledger.path, *[("charge", list_confirmed(ledger.path)[1])] * (count - 1))
     again = dfp.Ledger(ledger.path)
     left = Fraction(repr(again.remaining("d").epsilon))
     assert 10**8 - Fraction(count, 10**9) - Fraction(2, 10**8) < left
@@ -145,7 +147,7 @@ def test_many_tiny_charges_are_not_lost(tmp_path, count):
 MEASURES = {"epsilon": {"epsilon": 1}, "rho": {"rho": 1}, "delta": {"epsilon": 1e6, "delta": 1e-6}}
 
 
-def parts_of(kind, total, parts):
+def split_total(kind, total, parts):
     """Return a charge of one of equal parts of a total, and what cannot be more than it."""
     if kind == "delta":
         return charge(1e-3, delta=total / parts)
@@ -164,7 +166,7 @@ def test_equal_parts_of_a_budget_fit(tmp_path, fast_disk, kind, is_analyst):
         name = f"d{parts}"
         if is_analyst:
             ledger.allow("ann", name, **MEASURES[kind])
-        part = parts_of(kind, total, parts)
+        part = split_total(kind, total, parts)
         for _ in range(parts):
             ledger.charge(name, part, analyst=analyst)
         with pytest.raises(dfp.BudgetExceededError):
@@ -213,8 +215,8 @@ def test_a_ledger_of_the_schema_before_stays_readable(tmp_path, fast_disk):
     again = dfp.Ledger(old, epsilon=1, delta=1e-6)
     again.charge("d", charge(Fraction(1, 3), delta=1e-7))
     again.allow("ann", "shared", epsilon=Fraction(1, 3))
-    assert confirmed(old)[-1]["cost"] == 333_333_334
-    assert confirmed(old)[-1]["cost_delta"] == 10**11
+    assert list_confirmed(old)[-1]["cost"] == 333_333_334
+    assert list_confirmed(old)[-1]["cost_delta"] == 10**11
     assert again.remaining("d") == dfp.Budget(epsilon=0.666666666, delta=9e-7)
     assert again.remaining("shared", analyst="ann").epsilon == 0.333333333
     assert again.total("d") == dfp.Budget(epsilon=0.33333333333333337, delta=1e-7)

@@ -149,7 +149,7 @@ class Ledgers(RuleBasedStateMachine):
     def open(self):
         return multiple() if self.lacking else dfp.Ledger(self.path)
 
-    def tried(self, ledger, name, units):
+    def try_charge(self, ledger, name, units):
         """Charge, and check against the model; tell whether it was charged."""
         fits = sum(amount for other, amount in self.charges if other == name) + units <= 10**9
         error = dfp.errors.LedgerFileError if self.lacking else dfp.BudgetExceededError
@@ -164,7 +164,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule(ledger=ledgers, name=names, units=amounts)
     def charge(self, ledger, name, units):
-        self.tried(ledger, name, units)
+        self.try_charge(ledger, name, units)
 
     @rule(ledger=ledgers, name=names, units=amounts)
     def charge_in_a_thread(self, ledger, name, units):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import account, account_of
+from dfprivacy.accounting.spending import account, name_account
 from tests.accounting.charges import charge
 
 TENTH = charge(0.1)
@@ -18,7 +18,7 @@ TABLE = pa.table({"carrier": ["AA", None], "count": [1.5, 2.5]})
 def released(ledger_account, question="count()", table=TABLE):
     """Do what a release does: look, pay, make, keep."""
     mark = ledger_account.fingerprint(question, TERMS)
-    remembered_table = ledger_account.remembered(mark)
+    remembered_table = ledger_account.recall(mark)
     if remembered_table is not None:
         return remembered_table
     ledger_account.check(TENTH)
@@ -69,10 +69,10 @@ def test_two_at_the_same_time(flights):
     """Of two that asked before either was done, both are charged; the first one's stays."""
     mark, other = flights.fingerprint("count()", TERMS), pa.table({"count": [9.0]})
     for table in (TABLE, other):
-        assert table is other or flights.remembered(mark) is None
+        assert table is other or flights.recall(mark) is None
         flights.pay(TENTH)
         flights.remember(mark, table)
-    assert flights.remembered(mark).equals(TABLE)
+    assert flights.recall(mark).equals(TABLE)
     assert len(flights.ledger.history()) == 2
 
 
@@ -202,16 +202,16 @@ def test_the_version_of_a_block(memory, tmp_path):
     """A block's version is that of its own dataset; terms that name another one leave it out."""
     other = dfp.Ledger(tmp_path / "other.db", epsilon=1)
     with dfp.spending(memory, dataset="flights", version="v1", note="block"):
-        assert account_of(None, None, None).version == "v1"
-        assert account_of(None, "flights", None).version == "v1"
-        assert account_of(None, "flights", "own", "v2").version == "v2"
-        assert account_of(None, "trains", None).version is None
-        assert account_of(None, "trains", None, "v3").version == "v3"
-        assert account_of(other, "flights", None).version is None
+        assert name_account(None, None, None).version == "v1"
+        assert name_account(None, "flights", None).version == "v1"
+        assert name_account(None, "flights", "own", "v2").version == "v2"
+        assert name_account(None, "trains", None).version is None
+        assert name_account(None, "trains", None, "v3").version == "v3"
+        assert name_account(other, "flights", None).version is None
     with dfp.spending(memory, version="v1"):
-        assert account_of(None, "trains", None).version == "v1"
+        assert name_account(None, "trains", None).version == "v1"
     with pytest.raises(dfp.errors.InvalidLedgerError, match="no ledger to charge"):
-        account_of(None, None, None, "v1")
+        name_account(None, None, None, "v1")
 
 
 def test_the_file_is_for_its_owner_to_protect(memory, flights):

@@ -14,7 +14,7 @@ def keep_release(ledger_account, table):
     mark = ledger_account.fingerprint("q", {})
     ledger_account.pay(charge(0.1))
     ledger_account.remember(mark, table)
-    return ledger_account.remembered(mark)
+    return ledger_account.recall(mark)
 
 
 def hidden(kind, values, storage):

@@ -24,7 +24,7 @@ ASKED = {
 }
 
 
-def watched(frame, seen):
+def watch_rows(frame, seen):
     """Return rows that say when the engine has read them."""
 
     def read(rows):
@@ -47,7 +47,7 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
         return urandom(size)
 
     monkeypatch.setattr(os, "urandom", spy_urandom)
-    rows = watched(frame, lambda: events.append(("pass", stored(ledger))))
+    rows = watch_rows(frame, lambda: events.append(("pass", stored(ledger))))
     ASKED[question](dfp.frame(rows)(ledger=ledger, dataset="flights"))
     delta = 10**10 if question == "groups" else 0
     row = ("flights", 10**8, delta)
@@ -111,7 +111,7 @@ def test_mistakes_are_not_charged(frame, ledger, stored, entropy_calls, mistake,
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger):
     """A release that cannot be paid for is not computed."""
     passes = []
-    private = dfp.frame(watched(frame, lambda: passes.append(1)))
+    private = dfp.frame(watch_rows(frame, lambda: passes.append(1)))
     with pytest.raises(dfp.BudgetExceededError):
         private(ledger=ledger, dataset="flights").count(epsilon=2)
     assert passes == []

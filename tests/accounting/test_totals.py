@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import PER_ONE
 from dfprivacy.accounting.composition import Composition
-from tests.accounting.charges import charge, confirmed, forge
+from tests.accounting.charges import charge, forge, list_confirmed
 
 DELTA = 1e-6
 
@@ -97,7 +97,7 @@ def test_a_history_that_does_not_add_up_is_damaged(ledger):
     content = ledger.path.read_bytes()
     for amount in ("1/4", "none", "1/0"):
         ledger.path.write_bytes(content)
-        forge(ledger.path, ("charge", confirmed(ledger.path)[0] | {"amount": amount}))
+        forge(ledger.path, ("charge", list_confirmed(ledger.path)[0] | {"amount": amount}))
         for method in (ledger.total, ledger.tight_total):
             with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
                 method("d", delta=DELTA)
@@ -153,7 +153,7 @@ def test_random_programs_against_dp_accounting(tmp_path_factory, fast_disk, rele
         exact += Fraction(repr(amount))
         for charged_ledger in (ledger, plain):
             charged_ledger.charge("d", charge(amount, delta=delta))
-    spent = sum(row["cost"] for row in confirmed(plain.path))
+    spent = sum(row["cost"] for row in list_confirmed(plain.path))
     assert exact <= Fraction(spent, PER_ONE) <= exact + Fraction(50, PER_ONE)
     lowest = lower_bound(releases)
     for delta in (1e-5, DELTA):

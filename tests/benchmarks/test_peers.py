@@ -15,8 +15,8 @@ from benchmarks.peers.data import DATASETS, timing_file, truth
 from benchmarks.peers.jobs import BOUNDS, Extent, ScoreJob, TimeJob, time_jobs
 from benchmarks.peers.registry import PEERS, chosen
 from benchmarks.peers.run import Outcome, measure
-from benchmarks.peers.scores import Score, pooled, score
-from benchmarks.peers.session import prepare_all, score_all, time_all, timed
+from benchmarks.peers.scores import Score, pool_ratios, score
+from benchmarks.peers.session import prepare_all, score_all, time_all, time_run
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import Notes, fastest_plain, time_cell, time_table, verdict
 
@@ -87,12 +87,12 @@ def test_report_is_written_by_the_command(measured, tmp_path):
         patch.setattr(command, "find_spec", lambda name: None)  # no charts: matplotlib is optional
         assert command.main(["--only", "report", "--output", results, "--docs", docs]) == 0
     text = (tmp_path / "peers.md").read_text()
-    assert f"load average {min(load_of(measured)):g} to {max(load_of(measured)):g}" in text
+    assert f"load average {min(find_load(measured)):g} to {max(find_load(measured)):g}" in text
     assert "### 2,000 rows, 1,000,000 groups" in text
     assert "](../peers.md)" in (tmp_path / "docs" / "peers.md").read_text()
 
 
-def load_of(store):
+def find_load(store):
     return [record["load"] for name, record in store.measured.items() if name.startswith("time/")]
 
 
@@ -171,8 +171,8 @@ def test_a_process_that_fails_says_why(tmp_path):
 def test_a_run_that_was_ended_after_an_answer_keeps_the_answer():
     """One answer in time is a time, even when the next one was not."""
     run = {"event": "run", "seconds": 2.0, "groups": None, "peak_mib": 10.0}
-    assert timed(Outcome("slow", [run]))["seconds"] == 2.0
-    assert "seconds" not in timed(Outcome("slow", []))
+    assert time_run(Outcome("slow", [run]))["seconds"] == 2.0
+    assert "seconds" not in time_run(Outcome("slow", []))
 
 
 def test_scores_are_mean_squared_errors():
@@ -181,7 +181,7 @@ def test_scores_are_mean_squared_errors():
     assert actual == Score(1.0, 0.0, 2)
     ratio, error = Score(1.0, 0.1, 100).ratio_to(Score(2.0, 0.2, 100))
     assert (ratio, error) == (0.5, pytest.approx(0.5 * math.sqrt(0.02)))
-    assert pooled([(0.5, 0.05), (2.0, 0.2)]) == (1.0, pytest.approx(math.sqrt(0.02) / 2))
+    assert pool_ratios([(0.5, 0.05), (2.0, 0.2)]) == (1.0, pytest.approx(math.sqrt(0.02) / 2))
 
 
 def test_a_target_is_met_only_beyond_the_noise():

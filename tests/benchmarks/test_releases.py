@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from benchmarks.releases import Stream, differences, read_table, recorded
+from benchmarks.releases import Stream, differences, read_table, record_releases
 
 pytestmark = pytest.mark.slow
 
 TABLE = read_table()
 
 
-def group_of(name):
+def name_group(name):
     """Return the door of a case, and its setting or statistic."""
     return "/".join(name.split("/")[:2])
 
@@ -19,7 +19,7 @@ def group_of(name):
 # The types of pandas columns depend on its version.
 SAMPLE = {
     name: TABLE[name]
-    for _, names in itertools.groupby(sorted(TABLE), group_of)
+    for _, names in itertools.groupby(sorted(TABLE), name_group)
     for name in list(names)[3::12]
     if not name.startswith("pandas")
 } | {name: TABLE[name] for name in TABLE if name.startswith(("polars/whole/", "merge/", "limits/"))}
@@ -27,7 +27,7 @@ SAMPLE = {
 
 def test_the_same_random_bytes_give_the_same_releases():
     """Releases with replayed random bytes are those that were recorded, to twelve digits."""
-    releases = recorded(SAMPLE)
+    releases = record_releases(SAMPLE)
     assert releases.keys() == SAMPLE.keys()
     assert not differences(releases, SAMPLE)
 

@@ -13,7 +13,7 @@ LATER |= {"pyspark", "dask", "ibis", "ssl", "sql_udfs"}
 LATER |= {f"dfprivacy.{room}" for room in ("cli", "local", "papers", "shuffle")}
 
 
-def loaded(first, then):
+def list_loaded(first, then):
     """Return the modules that a fresh Python loads by what comes then."""
     code = f"import sys\n{first}\nbefore = set(sys.modules)\n{then}\n"
     code += "print(*sorted(set(sys.modules) - before))"
@@ -25,7 +25,7 @@ def loaded(first, then):
 def test_importing_and_releasing_load_no_optional_library(library):
     """The command line, charts, parsers and the other trust models load on first use."""
     release = f'{library}{FRAME}.dp.group_by("k").mean("x", (0, 1), delta=1e-6)'
-    assert not loaded("import numpy", f"import {library}, dfprivacy\n{release}") & LATER
+    assert not list_loaded("import numpy", f"import {library}, dfprivacy\n{release}") & LATER
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -72,7 +72,7 @@ def test_frames_answer_whichever_is_imported_first(first):
         frame = f"{library}.DataFrame({{'x': [0.5] * {count}}})"
         code += f"print({frame}.dp(epsilon=9e5).count(), {library}.Series([1]).dp)\n"
         code += f"print('{library}', {library}.DataFrame.dp is dfprivacy.Private, sep=':')\n"
-    output = loaded(f"import {first}", code)
+    output = list_loaded(f"import {first}", code)
     assert {"101", "102", "pandas:True", "polars:True"} <= output
 
 
@@ -99,7 +99,7 @@ def test_frames_answer_however_the_package_is_imported(first, libraries):
         f"print('{library}', {library}{FRAME}.dp(epsilon=9e5).count(), sep=':')"
         for library in libraries
     ]
-    output = loaded(first.format(*libraries), "\n".join(statements))
+    output = list_loaded(first.format(*libraries), "\n".join(statements))
     assert {f"{library}:100" for library in libraries} <= output
 
 

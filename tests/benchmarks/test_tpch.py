@@ -3,7 +3,7 @@
 import pytest
 
 import dfprivacy as dfp
-from benchmarks.tpch import QUERIES, TERMS, found_out, tables, terms_of
+from benchmarks.tpch import QUERIES, TERMS, build_terms, found_out, tables
 
 ANSWERED = ["Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q12", "Q13", "Q14", "Q15", "Q19", "Q21",
             "Q22"]  # fmt: skip
@@ -28,7 +28,7 @@ def test_there_are_22_queries_that_duckdb_can_run(con):
 def test_answered(con, name):
     """A query about all customers is answered as it stands and costs the epsilon of the terms."""
     assert found_out(con, name) == ("answered", "as it stands")
-    plan = dfp.explain(QUERIES[name], con=con, **terms_of(name))
+    plan = dfp.explain(QUERIES[name], con=con, **build_terms(name))
     assert plan.epsilon == TERMS["epsilon"]
 
 
@@ -36,7 +36,7 @@ def test_answered(con, name):
 def test_public(con, name):
     """A query of public tables alone is exact, and free."""
     assert found_out(con, name)[0] == "public"
-    release = dfp.sql(QUERIES[name], con=con, **terms_of(name))
+    release = dfp.sql(QUERIES[name], con=con, **build_terms(name))
     plain = con.sql(QUERIES[name])
     assert (release.columns, release.types) == (plain.columns, plain.types)
 

@@ -41,7 +41,7 @@ def reference(rows, low, high):
     return [len(rows), texts, *variance, *total[:2], *integer_sums[:2], integers]
 
 
-def grouped_reference(rows, low, high):
+def group_reference(rows, low, high):
     names = sorted({r["g"] for r in rows}, key=lambda g: (g is None, (g or "").encode()))
     sums = {g: reference([r for r in rows if r["g"] == g], low, high) for g in names}
     return [[g, *sums[g]] for g in names]
@@ -65,7 +65,7 @@ def test_every_engine_follows_the_law_by_group(data, way, exact, rows, table_of)
     low, high = data.draw(st.sampled_from(BOUNDS))
     sums = exact.sums(way(table_of(table_rows)), questions(low, high, clipping=False), ["g"])
     # "rows" comes before the keys' own sums: the table starts with the key
-    assert sums == grouped_reference(table_rows, low, high)
+    assert sums == group_reference(table_rows, low, high)
 
 
 @pytest.mark.parametrize(

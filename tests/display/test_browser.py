@@ -49,7 +49,7 @@ def page(tmp_path_factory):
     return ledger.report(folder / "report.html").as_uri()
 
 
-def opened(browser, address, width=1280, height=900):
+def open_page(browser, address, width=1280, height=900):
     """Open a page in a screen of some size, and forget what was logged before."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -59,7 +59,7 @@ def opened(browser, address, width=1280, height=900):
     return browser
 
 
-def requests_of(browser):
+def list_requests(browser):
     """Return the addresses that were asked for since the page was opened."""
     logged = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return {
@@ -72,7 +72,7 @@ def requests_of(browser):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits(browser, page, width):
     """Nothing stands out at the side, on a desk or on a telephone."""
-    opened(browser, page, width)
+    open_page(browser, page, width)
     assert browser.execute_script("return innerWidth") == width
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
@@ -80,8 +80,8 @@ def test_the_page_fits(browser, page, width):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_is_loaded_and_nothing_fails(browser, page, width):
     """One file is read, the console stays empty, and a note is no script."""
-    opened(browser, page, width)
-    assert {url for url in requests_of(browser) if not url.startswith("data:")} == {page}
+    open_page(browser, page, width)
+    assert {url for url in list_requests(browser) if not url.startswith("data:")} == {page}
     assert browser.get_log("browser") == []
     assert browser.title == "Privacy ledger budget.db"
 
@@ -92,10 +92,10 @@ def test_a_saved_chart_is_drawn(browser, tmp_path, width):
     frame = pl.DataFrame({"g": ["a", "</script><script>document.title = 'taken'</script>"] * 500})
     released = frame.dp.group_by("g").count(delta=1e-6)
     address = dfp.save_plot(dfp.plot(released), tmp_path / "chart.html").as_uri()
-    opened(browser, address, width)
+    open_page(browser, address, width)
     assert browser.find_elements(By.CSS_SELECTOR, "svg")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert {url for url in requests_of(browser) if url.startswith(("http", "file"))} == {address}
+    assert {url for url in list_requests(browser) if url.startswith(("http", "file"))} == {address}
     assert browser.get_log("browser") == []
     assert browser.title == "count by g"
 
@@ -114,8 +114,8 @@ def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colors):
         f"<!doctype html><meta name=viewport content='width=device-width'><title>n</title>"
         f"<link rel=icon href='data:,'><body style='background: {colors}'>{shown}"
     )
-    opened(browser, page.as_uri(), width)
-    loaded = {url for url in requests_of(browser) if not url.startswith("data:")}
+    open_page(browser, page.as_uri(), width)
+    loaded = {url for url in list_requests(browser) if not url.startswith("data:")}
     assert loaded == {page.as_uri()}
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     ink = "return getComputedStyle(arguments[0]).fill"
@@ -131,7 +131,7 @@ def test_a_description_fits(browser, tmp_path, width):
     frame = pl.DataFrame({"a_column_with_a_long_name": [1.0] * 900, "city": ["Rome"] * 900})
     description = frame.dp.describe(epsilon=100, delta=1e-6)
     address = dfp.show(description).save(tmp_path / "described.html").as_uri()
-    opened(browser, address, width)
-    assert {url for url in requests_of(browser) if not url.startswith("data:")} == {address}
+    open_page(browser, address, width)
+    assert {url for url in list_requests(browser) if not url.startswith("data:")} == {address}
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.get_log("browser") == []

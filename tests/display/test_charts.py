@@ -26,7 +26,7 @@ def find(spec, name):
             yield from find(value, name)
 
 
-def rows_of(chart):
+def read_rows(chart):
     """Return the rows of data in a chart."""
     spec = chart.to_dict()
     inline = [row for data in find(spec, "data") for row in data.get("values", ())]
@@ -45,7 +45,7 @@ def test_an_estimate(numbers):
     """A number is drawn with its interval, its cost, the level and the meaning of the bar."""
     estimate = numbers["estimate"]
     chart = estimate.plot(measured_in="minutes")
-    (row,) = rows_of(chart)
+    (row,) = read_rows(chart)
     bar = {"label": "delay", "value": float(estimate), "low": estimate.low, "high": estimate.high}
     assert row.items() >= bar.items()
     assert subtitle(chart) == ["epsilon=0.5", BARS]
@@ -57,8 +57,8 @@ def test_quantiles(flights):
     """A list of numbers stands on one axis; what was chosen has no bars."""
     quantiles = flights.dp.quantiles("delay", [0.25, 0.5, 0.75], epsilon=1)
     chart = dfp.plot(quantiles)
-    assert [row["value"] for row in rows_of(chart)] == [float(quantile) for quantile in quantiles]
-    assert [row["label"] for row in rows_of(chart)] == ["delay_0.25", "delay_0.5", "delay_0.75"]
+    assert [row["value"] for row in read_rows(chart)] == [float(quantile) for quantile in quantiles]
+    assert [row["label"] for row in read_rows(chart)] == ["delay_0.25", "delay_0.5", "delay_0.75"]
     assert subtitle(chart) == ["epsilon=1 for all 3"]
 
 
@@ -75,9 +75,9 @@ def test_groups(means):
     """A frame by group: one dot and bar a group, with count; the order is that of the frame."""
     chart = dfp.plot(means, measured_in="minutes")
     expected = means.select("delay", "low", "high", "count").rows()
-    assert [tuple(row[k] for k in ("value", "low", "high", "count")) for row in rows_of(chart)] == (
-        expected
-    )
+    assert [
+        tuple(row[k] for k in ("value", "low", "high", "count")) for row in read_rows(chart)
+    ] == (expected)
     assert subtitle(chart) == [
         "mean('delay', bounds=(0.0, 60.0)) by 'carrier'",
         "epsilon=2, delta=1e-06",
@@ -90,7 +90,7 @@ def test_groups(means):
 
 def test_groups_by_value(means):
     """sort="value" puts the largest first."""
-    values = [row["value"] for row in rows_of(dfp.plot(means, sort="value"))]
+    values = [row["value"] for row in read_rows(dfp.plot(means, sort="value"))]
     assert values == sorted(means["delay"].to_list(), reverse=True)
     with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.plot(means, sort="name")
@@ -101,7 +101,7 @@ def test_many_groups_are_cut_and_say_so():
     frame = pl.DataFrame({"g": list(range(300)) * 4, "x": [1.0] * 1200})
     released = frame.dp.group_by("g", keys=range(300)).mean("x", (0, 2))
     chart = dfp.plot(released, sort="value")
-    assert len(rows_of(chart)) == 40
+    assert len(read_rows(chart)) == 40
     assert "Shows 40 of 300 groups, the largest first." in subtitle(chart)
 
 
@@ -121,10 +121,10 @@ def test_several_answers(flights):
 def test_a_copy_without_intervals_has_to_name_its_answer(flights):
     """Where names don't tell the answer, it has to be named."""
     released = flights.dp.group_by("carrier", keys=["AA", "UA"]).median("delay", epsilon=1)
-    assert len(rows_of(dfp.plot(released))) == 2
+    assert len(read_rows(dfp.plot(released))) == 2
     with pytest.raises(dfp.errors.InvalidQuestionError, match="recognized as an answer"):
         dfp.plot(released.with_columns(pl.col("delay") + 1.0), public=True)
-    assert len(rows_of(dfp.plot(released.head(1), answer="delay", public=True))) == 1
+    assert len(read_rows(dfp.plot(released.head(1), answer="delay", public=True))) == 1
 
 
 def test_unknown_groups_are_counted_and_not_drawn():
@@ -132,7 +132,7 @@ def test_unknown_groups_are_counted_and_not_drawn():
     frame = pl.DataFrame({"g": ["a", "b"] * 3, "x": [1.0] * 6})
     released = frame.dp.group_by("g", keys=["a", "b"]).inverse_quantile("x", 0.01, epsilon=0.01)
     chart = dfp.plot(released)
-    assert rows_of(chart) == []
+    assert read_rows(chart) == []
     assert "Without an answer, because values are too few: 2." in subtitle(chart)
 
 
@@ -155,7 +155,7 @@ def test_histograms(flights, histogram):
     ungrouped = flights.dp.histogram("delay", [0, 20, 40, 60], epsilon=1)
     for released in (ungrouped, histogram):
         chart = dfp.plot(released, measured_in="minutes")
-        bars = [(r["lower"], r["upper"], r["count"], r["low"], r["high"]) for r in rows_of(chart)]
+        bars = [(r["lower"], r["upper"], r["count"], r["low"], r["high"]) for r in read_rows(chart)]
         assert bars == released.select("lower", "upper", "count", "low", "high").rows()
         assert axis_titles(chart) == {"delay (minutes)"}
         assert BARS in subtitle(chart)
@@ -168,7 +168,7 @@ def test_the_area_of_a_bar_of_a_histogram_is_its_count(flights, bins):
     """Bars of unequal width are as high as their count by width, and so are their intervals."""
     chart = dfp.plot(flights.dp.histogram("delay", bins, epsilon=1))
     is_even = bins[1] == 20
-    for row in rows_of(chart):
+    for row in read_rows(chart):
         width = 1 if is_even else row["upper"] - row["lower"]
         for end in ("count", "low", "high"):
             assert row[f"{end}_height"] == row[end] / width
@@ -180,8 +180,8 @@ def test_the_area_of_a_bar_of_a_histogram_is_its_count(flights, bins):
 def test_vectors(vector):
     """A mean of vectors has one dot a coordinate, named by its column."""
     chart = vector.plot()
-    assert [row["label"] for row in rows_of(chart)] == ["x", "<i>"]
-    assert [row["value"] for row in rows_of(chart)] == list(vector)
+    assert [row["label"] for row in read_rows(chart)] == ["x", "<i>"]
+    assert [row["value"] for row in read_rows(chart)] == list(vector)
     assert "rho=0.5" in subtitle(chart)[0]
 
 
@@ -192,7 +192,7 @@ def test_long_vectors():
         {"e": np.ones((20, 2050))}, schema={"e": pl.Array(pl.Float64, 2050)}
     )  # fmt: skip
     chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
-    assert len(rows_of(chart)) == 2000
+    assert len(read_rows(chart)) == 2000
     assert subtitle(chart)[1] == BARS
     assert "Shows 2,000 of 2,050 coordinates." in subtitle(chart)
 
@@ -310,7 +310,7 @@ def test_times_are_a_line_with_a_band(form):
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["area", "line"]
     assert spec["layer"][1]["encoding"]["x"]["type"] == "temporal"
-    rows = rows_of(dfp.plot(released))
+    rows = read_rows(dfp.plot(released))
     assert len(rows) == 53
     assert (rows[0]["place"], rows[-1]["place"]) == ("2024-01-01T00:00:00", "2024-12-30T00:00:00")
     assert not any("Shows" in line for line in spec["title"]["subtitle"])
@@ -326,7 +326,7 @@ def test_whole_numbers_of_periods_are_a_line(name):
     marks = [layer["mark"]["type"] for layer in spec["layer"]]
     assert marks == ["area", "line"]
     assert spec["layer"][1]["encoding"]["x"]["type"] == "quantitative"
-    assert sorted(row["place"] for row in rows_of(dfp.plot(released))) == weeks
+    assert sorted(row["place"] for row in read_rows(dfp.plot(released))) == weeks
     other = dfp.plot(released.rename({name: "gate"}), public=True).to_dict()
     assert "rule" in [layer["mark"]["type"] for layer in other["layer"]]
 
@@ -336,7 +336,7 @@ def test_a_comparison_names_what_it_leaves_out():
     frame = pl.DataFrame({"month": ["2024-01", "2024-02", "2024-03"] * 100})
     released = frame.dp.group_by("month", keys=["2024-01", "2024-02", "2024-03"]).count(epsilon=1)
     chart = dfp.plot(dfp.released(released).diff())
-    assert len(rows_of(chart)) == 2
+    assert len(read_rows(chart)) == 2
     lines = chart.to_dict()["title"]["subtitle"]
     assert "Nothing to compare with: 2024-01" in lines
     assert not any("Shows" in line for line in lines)
@@ -346,14 +346,14 @@ def test_times_by_group_are_a_line_each():
     """A second key is one line each, in a color of its own."""
     frame = weeks(g=["a", "b"] * 50)
     released = frame.dp.group_by("g", "week").count(epsilon=5, delta=1e-6)
-    assert {row["line"] for row in rows_of(dfp.plot(released))} == {"a", "b"}
+    assert {row["line"] for row in read_rows(dfp.plot(released))} == {"a", "b"}
 
 
 def test_times_sorted_by_value_are_dots():
     """Whoever asks for the largest first gets them."""
     released = weeks(i=range(50)).dp.group_by("week").count(epsilon=5, delta=1e-6)
     chart = dfp.plot(released, sort="value")
-    assert rows_of(chart)[0]["value"] == released["count"].max()
+    assert read_rows(chart)[0]["value"] == released["count"].max()
     assert "Shows 40 of 53 groups, the largest first." in subtitle(chart)
 
 
@@ -368,7 +368,7 @@ def test_a_tiny_group_does_not_stretch_the_axis():
     low, high = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert high - low < 2
     assert "Beyond the axis, because the noise is far larger: tiny." in subtitle(chart)
-    assert len(rows_of(chart)) == 4
+    assert len(read_rows(chart)) == 4
 
 
 def test_what_is_compared_stands_in_the_title():

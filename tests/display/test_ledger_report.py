@@ -15,7 +15,7 @@ XSS = "<script>alert(1)</script>"
 FRAME = pl.DataFrame({"carrier": ["AA"], "delay": [1.0], XSS: [1]})
 
 
-def charged(ledger, dataset, note=None, column=None, **loss):
+def charge(ledger, dataset, note=None, column=None, **loss):
     """Charge a ledger by asking for a count, of the rows or of a column's values."""
     FRAME.dp(ledger=ledger, dataset=dataset, note=note).count(column, **loss)
 
@@ -26,8 +26,8 @@ def ledger(tmp_path):
     new_ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=2, delta=1e-6)
     private = FRAME.dp(ledger=new_ledger, dataset="flights", note="monthly report", epsilon=0.1)
     private.group_by("carrier", keys=["AA"]).mean("delay", (0, 60))
-    charged(new_ledger, "flights", XSS, epsilon=0.2)
-    charged(new_ledger, f"patients {XSS}", "two\nlines \x00\u202e", XSS, epsilon=0.5)
+    charge(new_ledger, "flights", XSS, epsilon=0.2)
+    charge(new_ledger, f"patients {XSS}", "two\nlines \x00\u202e", XSS, epsilon=0.5)
     return new_ledger
 
 
@@ -36,7 +36,7 @@ def page(ledger, tmp_path):
     return ledger.report(tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def rows_of(page, table):
+def read_rows(page, table):
     """Return the texts of the cells of a table, row by row."""
     body = re.search(rf'<table id="{table}".*?<tbody>(.*?)</tbody>', page, re.DOTALL).group(1)
     cells = [re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
@@ -45,7 +45,7 @@ def rows_of(page, table):
 
 def test_every_charge_is_listed(ledger, page):
     """The newest first: when, which dataset, which question, what it cost, which note."""
-    rows, history = rows_of(page, "charges"), ledger.history()
+    rows, history = read_rows(page, "charges"), ledger.history()
     assert [row[0] for row in rows] == [f"{t:%Y-%m-%d %H:%M:%S}" for t in history["time"][::-1]]
     assert [float(row[3]) for row in rows] == list(history["epsilon"][::-1])
     question = "mean(&#39;delay&#39;, bounds=(0.0, 60.0)) by &#39;carrier&#39;"
@@ -54,7 +54,7 @@ def test_every_charge_is_listed(ledger, page):
 
 def test_what_is_spent_and_left(ledger, page):
     """Each dataset stands with what the ledger says of it; totals are never rounded down."""
-    rows = rows_of(page, "accounts")
+    rows = read_rows(page, "accounts")
     assert rows[0][:6] == ["flights", "2", "0.3", "1.7", "0", "1e-6"]
     assert float(rows[0][6]) >= ledger.total("flights", delta=1e-6).epsilon
     assert float(rows[0][7]) >= ledger.tight_total("flights", delta=1e-6).epsilon
@@ -107,7 +107,7 @@ def test_no_answers_and_no_paths(tmp_path, page):
     private = frame.dp(ledger=memory, dataset="flights", version="1")
     private.group_by("secret carrier", keys=["AA"]).count()
     shown = memory.report(tmp_path / "m.html").read_text()
-    assert rows_of(shown, "accounts")[0][8] == "1"
+    assert read_rows(shown, "accounts")[0][8] == "1"
     assert "keys" not in shown
     assert ">AA<" not in shown
     assert str(tmp_path) not in shown + page
@@ -116,10 +116,10 @@ def test_no_answers_and_no_paths(tmp_path, page):
 def test_a_ledger_in_rho(tmp_path):
     """The loss as named and its cost both stand there; epsilons are quoted with delta to spare."""
     ledger = dfp.Ledger(tmp_path / "r.db", rho=1, delta=1e-6)
-    charged(ledger, "d", epsilon=0.1)
-    charged(ledger, "d", rho=0.25)
+    charge(ledger, "d", epsilon=0.1)
+    charge(ledger, "d", rho=0.25)
     page = ledger.report(tmp_path / "r.html").read_text()
-    assert [row[3:6] for row in rows_of(page, "charges")] == [
+    assert [row[3:6] for row in read_rows(page, "charges")] == [
         ["rho 0.25", "0.25", "0"], ["epsilon 0.1", "0.005", "0"],
     ]  # fmt: skip
     (quoted,) = re.findall(r"epsilon ([0-9.]+) and delta 2e-6\.", page)
@@ -137,7 +137,7 @@ def test_without_the_accounting_extra(ledger, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     page = ledger.report(tmp_path / "r.html").read_text()
     assert "pip install &#39;dfprivacy[accounting]&#39;" in page
-    assert [row[7] for row in rows_of(page, "accounts")] == ["", ""]
+    assert [row[7] for row in read_rows(page, "accounts")] == ["", ""]
 
 
 def test_where_a_report_may_go(ledger, tmp_path):
@@ -160,11 +160,11 @@ def test_many_datasets_are_listed(tmp_path):
     """Every charge and dataset of a longer ledger is listed and counted."""
     ledger = dfp.Ledger(tmp_path / "many.db", epsilon=100)
     for number in range(27):
-        charged(ledger, f"data {number % 9}", epsilon=0.001 * (number + 1))
+        charge(ledger, f"data {number % 9}", epsilon=0.001 * (number + 1))
     page = ledger.report(tmp_path / "many.html").read_text()
-    assert len(rows_of(page, "charges")) == 27
+    assert len(read_rows(page, "charges")) == 27
     assert "27 charges to 9 datasets" in page
-    assert len(rows_of(page, "accounts")) == 9
+    assert len(read_rows(page, "accounts")) == 9
 
 
 def test_large_ledgers_stay_bounded(tmp_path):
@@ -179,7 +179,7 @@ def test_large_ledgers_stay_bounded(tmp_path):
         *(("charge", about | {"dataset": f"data {number % 9}"}) for number in range(12_000)),
     )
     page = ledger.report(tmp_path / "big.html").read_text()
-    assert len(rows_of(page, "charges")) == 10_000
+    assert len(read_rows(page, "charges")) == 10_000
     assert "Shows 10,000 of 12,000 charges, the newest." in page
     assert "12,000 charges to 9 datasets" in page
     assert len(page) < 3_000_000

@@ -94,12 +94,12 @@ def test_links_lead_somewhere(page):
     assert missing == []
 
 
-def room_of(name):
+def find_folder(name):
     """Return the folder of a module."""
     return ".".join(name.split(".")[:2])
 
 
-def installed(name):
+def is_installed(name):
     """Check whether a library is installed."""
     try:
         importlib.import_module(name)
@@ -108,13 +108,15 @@ def installed(name):
     return True
 
 
-@pytest.mark.parametrize("room", sorted({room_of(name) for name in modules()}))
+@pytest.mark.parametrize("room", sorted({find_folder(name) for name in modules()}))
 def test_docstrings_run(room):
     """Every example in a docstring of a room gives what it says."""
     for name in (
-        module for module in modules() if room_of(module) == room and not module.startswith(DRAWING)
+        module
+        for module in modules()
+        if find_folder(module) == room and not module.startswith(DRAWING)
     ):
-        if all(map(installed, NEEDS.get(name, ()))):
+        if all(map(is_installed, NEEDS.get(name, ()))):
             result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
             assert (name, result.failed) == (name, 0)
 

@@ -49,7 +49,7 @@ RUN = {
 }
 
 
-def message_of(error):
+def read_message(error):
     """Return the text of an error for readers: kind and message, without this test's folder."""
     kind = "" if isinstance(error, CommandFailedError) else f"{type(error).__name__}: "
     return re.sub(
@@ -75,7 +75,7 @@ def test_a_mistake_has_its_message_and_its_mend(number, scope):
     kind, mistake = blocks["mistake"]
     with pytest.raises(Exception) as caught:  # noqa: PT011 the whole message is compared
         RUN[kind](mistake, scope)
-    assert message_of(caught.value).strip() == blocks["message"][1].strip()
+    assert read_message(caught.value).strip() == blocks["message"][1].strip()
     assert "Hint: " in blocks["message"][1]
     kind, mend = blocks["mend"]
     RUN[kind](mend, scope)

@@ -55,7 +55,7 @@ def cells(notebook, kind):
     return [c for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == kind]
 
 
-def executed(notebook, claims, folder):
+def execute_cells(notebook, claims, folder):
     """Return the outputs of every cell, run in order in a kernel of its own, in an empty folder."""
     nbclient = pytest.importorskip("nbclient", reason="pip install '.[demo,test,notebooks]'")
     pytest.importorskip("ipykernel", reason="pip install '.[demo,test,notebooks]'")
@@ -105,7 +105,7 @@ def test_a_notebook_runs_and_its_claims_hold(notebook, tmp_path):
 
     A statement of SQL notes what its bounds clip, and that it compares rows with released numbers.
     """
-    outputs = executed(notebook, CLAIMS[notebook.stem], tmp_path)
+    outputs = execute_cells(notebook, CLAIMS[notebook.stem], tmp_path)
     texts = [output["text"] for output in outputs if output.get("name") == "stderr"]
     lines = [line for text in texts for line in text.splitlines()]
     notes = "dp_", "avg(", "rows are compared"

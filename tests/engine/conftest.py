@@ -44,11 +44,11 @@ def opened(monkeypatch):
     """Return the databases that are opened from now on, each with its settings; none is held."""
     databases, connect = [], duckdb.connect
 
-    def watched(*arguments, config=None, **named):
+    def watch_rows(*arguments, config=None, **named):
         databases.append((connect(*arguments, config=config or {}, **named), config))
         return databases[-1][0]
 
-    monkeypatch.setattr(duckdb, "connect", watched)
+    monkeypatch.setattr(duckdb, "connect", watch_rows)
     failing()  # what is loaded by a first call is not to be waited for
     hold_none()
     databases.clear()

@@ -25,7 +25,7 @@ OWN = sys.modules[dfp.Engine.__module__].__file__
 PLACE = tempfile.gettempdir()
 
 
-def ended(work):
+def run_to_end(work):
     """Run `work` in a child until its end; return whether it was interrupted, and what is left."""
     child = os.fork()
     if child == 0:
@@ -51,7 +51,7 @@ def count():
     dfp.frame(TABLE).count()
 
 
-def interrupted_at(number):
+def interrupt_at(number):
     """Return a call that counts twice, interrupted before a line of the engine's module."""
     left = [number]
 
@@ -73,15 +73,15 @@ def interrupted_at(number):
     return work
 
 
-def interrupted_making():
+def interrupt_making():
     """Interrupt the call that makes a folder, when it is made."""
     make = Path.mkdir
 
-    def interrupted(path, **options):
+    def interrupt(path, **options):
         make(path, **options)
         raise KeyboardInterrupt
 
-    Path.mkdir = interrupted
+    Path.mkdir = interrupt
     count()
 
 
@@ -99,25 +99,25 @@ def within(calls, act):
     count()
 
 
-def interrupted_end():
+def interrupt_end():
     """End the process within three calls, and interrupt that when it has begun."""
     remove, calls = shutil.rmtree, []
 
-    def interrupted(*arguments, **options):
+    def interrupt(*arguments, **options):
         calls.append(arguments)
         if len(calls) == 1:
             raise KeyboardInterrupt
         remove(*arguments, **options)
 
     def end():
-        shutil.rmtree = interrupted
+        shutil.rmtree = interrupt
         atexit._run_exitfuncs()
         os._exit(len(calls) > 3)
 
     within(3, end)
 
 
-def forked():
+def fork():
     """End a forked process within a call; tell as an interrupt that the call's folder is there."""
 
     def fork():
@@ -149,10 +149,10 @@ def main(every):
     lines, heard, left = 0, True, []
     while heard is True and not left:
         lines += every
-        heard, left = ended(interrupted_at(lines))
+        heard, left = run_to_end(interrupt_at(lines))
     outcomes = {"lines": [lines, heard, left]}
-    for work in (interrupted_making, interrupted_end, forked, somebody_elses):
-        outcomes[work.__name__] = ended(work)
+    for work in (interrupt_making, interrupt_end, fork, somebody_elses):
+        outcomes[work.__name__] = run_to_end(work)
     print(json.dumps(outcomes))
 
 

@@ -44,7 +44,7 @@ def release(folder, ledger, writing):
     os._exit(0)
 
 
-def interrupted(folder, ledger, moment):
+def interrupt(folder, ledger, moment):
     """Interrupt a child once, a moment after its first release; return the lines it printed."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -65,7 +65,7 @@ def main(folder, path, runs, seed):
     ledger = dfp.Ledger(path, epsilon=1000, delta=1e-3)
     for _ in range(int(runs)):
         before = len(ledger.history("d"))
-        lines = interrupted(folder, ledger, chance.uniform(0, 1.5))
+        lines = interrupt(folder, ledger, chance.uniform(0, 1.5))
         reopened = dfp.Ledger(path)
         results.append({
             "released": lines.count("released"),

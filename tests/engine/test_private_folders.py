@@ -41,13 +41,13 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
     """Ctrl-C while a folder is removed waits until it is gone."""
     remove, calls = shutil.rmtree, []
 
-    def interrupted(*arguments, **options):
+    def interrupt(*arguments, **options):
         calls.append(arguments)
         if len(calls) < 3:
             raise KeyboardInterrupt
         remove(*arguments, **options)
 
-    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    monkeypatch.setattr(shutil, "rmtree", interrupt)
     with pytest.raises(KeyboardInterrupt):
         dfp.frame(TABLE).count()
     assert len(calls) == 3

@@ -26,7 +26,7 @@ def pack(data, kind):
 ARCHIVES = {"rows.csv.gz": "gzip", "rows.CSV.GZ": "gzip", "rows.csv.zst": "zstd"}
 
 
-def counts_of(source, **form):
+def count_groups(source, **form):
     """Return the exact count of each group."""
     counts = dfp.frame(source, **form).group_by("g").count(epsilon=EXACT, delta=1e-6)
     return dict(zip(counts["g"].to_pylist(), counts["count"].to_pylist(), strict=True))
@@ -46,10 +46,10 @@ def test_an_archive_is_its_text(name, kind, size, tmp_path):
     data = data.replace(b",", b"\t") if "tsv" in name else data
     path = tmp_path / name
     path.write_bytes(pack(data[:50], kind) + pack(data[50:], kind))
-    assert counts_of(path) == {"a": size, "b": size}
+    assert count_groups(path) == {"a": size, "b": size}
     assert dfp.frame(path).mean("x", (0, 10), epsilon=EXACT) == pytest.approx(2, abs=1e-3)
     path.write_bytes(pack(data.replace(b"a", b"\xe9"), kind))
-    assert counts_of(path, encoding="latin-1") == {"é": size, "b": size}
+    assert count_groups(path, encoding="latin-1") == {"é": size, "b": size}
 
 
 def test_an_archive_is_read_by_commands_and_statements(tmp_path, monkeypatch):
@@ -111,7 +111,7 @@ def test_an_archive_that_was_mended_is_read(tmp_path):
     with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.frame(path).count(epsilon=1)
     path.write_bytes(pack(ROWS, "gzip"))
-    assert counts_of(path) == EXPECTED
+    assert count_groups(path) == EXPECTED
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def days(tmp_path):
 
 def test_a_folder_of_text_files_is_one_table(days):
     """The rows of all files count, whatever the order of columns and the character between."""
-    assert counts_of(days) == EXPECTED
+    assert count_groups(days) == EXPECTED
     assert dfp.frame(days).mean("x", (0, 10), epsilon=EXACT) == pytest.approx(2, abs=1e-3)
     query = "SELECT g, dp_sum(x, 0, 10) AS s FROM t WHERE x > 0 GROUP BY g"
     table = dfp.sql(query, t=days, epsilon=EXACT, delta=1e-6)
@@ -141,9 +141,9 @@ def test_a_folder_of_text_files_is_one_table(days):
 
 def test_a_pattern_names_text_files(days):
     """A pattern is the files that it matches, in folders too."""
-    assert counts_of(days / "*.csv") == {"a": 1000}
-    assert counts_of(str(days / "*" / "*.tsv")) == {"b": 400}
-    assert counts_of(days / "*.csv.gz") == {"b": 600}
+    assert count_groups(days / "*.csv") == {"a": 1000}
+    assert count_groups(str(days / "*" / "*.tsv")) == {"b": 400}
+    assert count_groups(days / "*.csv.gz") == {"b": 600}
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="no file is named"):
         dfp.frame(days / "x*.csv").count(epsilon=1)
 
@@ -156,7 +156,7 @@ def test_a_form_holds_for_all_files(days):
         (days / name).write_bytes("g:x\né:1\n".encode("latin-1") * 500)
     form = {"encoding": "latin-1", "delimiter": ":"}
     for source in (days, days / "*.csv"):
-        assert counts_of(source, **form)["é"] == 1000
+        assert count_groups(source, **form)["é"] == 1000
 
 
 @pytest.mark.parametrize("header", [b"g,y\n", b"g\n", b"g,x,y\n", b"G,x\n"])

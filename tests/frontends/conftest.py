@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command, shown_cells
+from tests.command_line import command, read_cells
 from tests.frontends.described_delays import ROWS
 
 
@@ -43,7 +43,7 @@ def ask(folder, monkeypatch):
 @pytest.fixture
 def cells():
     """Return the cells of a printed table, row by row."""
-    return shown_cells
+    return read_cells
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from tests.command_line import command, run_python
-from tests.command_line import shown_cells as cells
+from tests.command_line import read_cells as cells
 
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
 BOUNDS = ["--bounds", "-60", "240"]

@@ -41,14 +41,14 @@ def test_examples_of_help_run(run, folder, tmp_path, monkeypatch):
         assert run(*example[1:]).exit_code == 0
 
 
-def documented():
+def list_documented():
     """Return the commands of the page's console blocks and of its list of examples."""
     lines = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8").splitlines()
     shown = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "dfprivacy "))]
     return [line for line in shown if line != "dfprivacy demo"]
 
 
-@pytest.mark.parametrize("line", documented())
+@pytest.mark.parametrize("line", list_documented())
 def test_documented_commands_run(run, folder, tmp_path, monkeypatch, line):
     """A command on the page runs as it stands; the one shown with an error ends with that error."""
     for ending in ("csv", "tsv", "parquet"):

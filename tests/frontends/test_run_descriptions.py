@@ -176,7 +176,7 @@ def test_libraries_load_when_a_file_is_read():
     assert done.stdout == "set()\n"
 
 
-def keys_of(text, run):
+def read_keys(text, run):
     """Return the public keys in the note of a run."""
     result = run(text)
     assert result.exit_code == 0, result.output
@@ -189,7 +189,7 @@ def test_words_are_what_they_seem(run):
     text = change_description(
         "    outputs:", "    by: carrier\n    keys: [NO, on, 2024-01-31]\n    outputs:"
     )
-    assert keys_of(text, run) == [["NO"], ["on"], ["2024-01-31"]]
+    assert read_keys(text, run) == [["NO"], ["on"], ["2024-01-31"]]
     explained = run(change_description("epsilon: 1}", "epsilon: 1e-3}"), "--explain", "--quiet")
     assert explained.stdout == "delays: epsilon 0.001 of flights in budget.db\n"
 
@@ -222,7 +222,7 @@ releases:
 )
 def test_keys_of_several_columns(run, text, keys):
     """Keys of several columns have a part for each, whether `by` or a query names the columns."""
-    assert keys_of(text, run) == keys
+    assert read_keys(text, run) == keys
 
 
 def test_bounds_of_all_questions(run):

@@ -15,11 +15,11 @@ def test_limits_reach_every_engine(run, monkeypatch, head):
     """Memory, threads and the folder of a run hold for files and databases; it leaves nothing."""
     configs, connect = [], duckdb.connect
 
-    def connected(*args, **kwargs):
+    def connect_limited(*args, **kwargs):
         configs.append(kwargs.get("config", {}))
         return connect(*args, **kwargs)
 
-    monkeypatch.setattr(duckdb, "connect", connected)
+    monkeypatch.setattr(duckdb, "connect", connect_limited)
     Path("spill").mkdir()
     named = ["--memory=300MB", "--threads=1", "--temporary=spill"]
     result = run(head + DELAYS, *named)

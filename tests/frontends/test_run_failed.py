@@ -93,7 +93,7 @@ def panic(*_, **__):
     raise PanicError
 
 
-STAGES = ["dfprivacy.frames.releasing.run_mechanisms", "dfprivacy.statements.jobs.finished"]
+STAGES = ["dfprivacy.frames.releasing.run_mechanisms", "dfprivacy.statements.jobs.finish_statement"]
 LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
@@ -131,11 +131,11 @@ def test_a_release_that_is_too_large_is_paid(monkeypatch):
 def test_an_interrupt_pays_once(monkeypatch, stage, stop):
     """An interrupt after the charge leaves the claim: the next attempt is free."""
 
-    def stopped(*_, **__):
+    def stop_run(*_, **__):
         raise stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(stage, stopped)
+        patched.setattr(stage, stop_run)
         assert attempt().stdout == ""
     assert charges() == 1
     assert paid_before()

@@ -43,7 +43,7 @@ def job(run):
     return run_release
 
 
-def line_of(text, part):
+def find_line(text, part):
     return text[: text.index(part)].count("\n") + 1
 
 
@@ -69,7 +69,7 @@ def test_numbers_and_booleans_for_text_are_refused(job, source, lines, code):
     kind = "boolean" if code == "True" else "number"
     (message, hint) = result.stderr.splitlines()
     field = "keys:" if "keys:" in text else "questions: {n:"
-    assert message.startswith(f"release.yml:{line_of(text, field)}: releases.r.")
+    assert message.startswith(f"release.yml:{find_line(text, field)}: releases.r.")
     assert f" is a {kind}, and column 'code' is declared string; quote it: " in message
     assert hint.startswith("Hint: ")
     assert spent().epsilon == 0
@@ -114,7 +114,7 @@ def test_keys_of_other_columns(job, column, keys, counts, is_query):
     result, text = job(query if is_query else FILE, *lines)
     if counts is None:
         assert result.exit_code == 2
-        start = f"release.yml:{line_of(text, 'keys:')}: releases.r.keys"
+        start = f"release.yml:{find_line(text, 'keys:')}: releases.r.keys"
         assert all(line.startswith(start) for line in result.stderr.splitlines()[:-1])
         assert spent().epsilon == 0
         return

@@ -62,18 +62,18 @@ def stop(*_, **__):
     raise StoppedError
 
 
-def stopped_at(owner, name, count, monkeypatch):
+def stop_at(owner, name, count, monkeypatch):
     """Run until a function of the system is called for the given time; tell whether it was."""
     left, true = [count], getattr(owner, name)
 
-    def counted(*arguments, **named):
+    def count_rows(*arguments, **named):
         left[0] -= 1
         if left[0] == 0:
             raise StoppedError
         return true(*arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(owner, name, counted)
+        patched.setattr(owner, name, count_rows)
         code = command("run", "release.yml").exit_code
     return code == 130
 
@@ -92,7 +92,7 @@ def test_stopped_on_the_way(folder, monkeypatch, owner, name, count):
 
     Every release is charged once, and what came out before the stop stays as it was.
     """
-    assert stopped_at(owner, name, count, monkeypatch)
+    assert stop_at(owner, name, count, monkeypatch)
     first, ledger = files(), dfp.Ledger("budget.db")
     run()
     assert {file_name: files()[file_name] for file_name in first} == first

@@ -26,7 +26,7 @@ def options(**values):
     return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
 
 
-def faults_of(result):
+def list_faults(result):
     """Return the faults of a description that is refused, without the hint."""
     assert (result.exit_code, result.stdout) == (2, "")
     return result.stderr.splitlines()[:-1]
@@ -68,7 +68,7 @@ WRONG = {
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in WRONG.items() for v in vs])
 def test_a_value_of_another_type(run, name, value):
     """A value that is not of its type is refused and not shown; the example is of the type."""
-    (fault,) = faults_of(run(TEXT, *options(**GOOD | {name: value}), "--check"))
+    (fault,) = list_faults(run(TEXT, *options(**GOOD | {name: value}), "--check"))
     kind = {"name": "text", "day": "date", "share": "number", "rows": "integer"}[name]
     start = f"release.yml:1: --set {name}: the value is no {kind} such as "
     assert fault.startswith(start)
@@ -86,14 +86,14 @@ def test_a_value_of_its_type(run, name, value):
 @pytest.mark.parametrize("value", ["../north", "/etc/x", "a\\b", "*", "a?", "[a]", "..", "~root"])
 def test_a_value_in_a_path(run, value):
     """A value in a path is a part of one name: it leaves no folder and is no pattern."""
-    faults = faults_of(run(TEXT, *options(**GOOD | {"name": value}), "--check"))
+    faults = list_faults(run(TEXT, *options(**GOOD | {"name": value}), "--check"))
     assert len(faults) == 2  # the ledger, the output
     assert all(line.endswith("the value can't be part of a file's name") for line in faults)
 
 
 def test_parameters_that_do_not_fit(run):
     """A parameter that is set and not declared is a fault, as one that is declared and not set."""
-    (fault,) = faults_of(run(TEXT, *options(**GOOD, dya="2024-01-31"), "--check"))
+    (fault,) = list_faults(run(TEXT, *options(**GOOD, dya="2024-01-31"), "--check"))
     assert fault == "release.yml:1: --set dya: no such parameter is declared"
 
 
@@ -107,7 +107,7 @@ releases:
 """
 
 
-def described(query, kind="text"):
+def describe_rows(query, kind="text"):
     return QUERY.format(query=json.dumps(query), kind=kind)
 
 
@@ -119,7 +119,7 @@ def test_a_value_in_a_query_is_one_literal(run, value):
     """Whatever a value holds, DuckDB reads it back as the same text, and nothing else."""
     pl.DataFrame({"k": [value] * 100 + ["kept"] * 50}).write_parquet("t.parquet")
     query = "SELECT dp_count(*) AS n FROM t WHERE k = ${day} OR k = 'none'"
-    result = run(described(query), *options(day=value))
+    result = run(describe_rows(query), *options(day=value))
     assert result.exit_code == 0, result.output
     assert pl.read_csv("counts.csv")["n"][0] == pytest.approx(100, abs=2)  # below 1e-40
 
@@ -142,7 +142,7 @@ def test_a_value_in_a_query_is_one_literal(run, value):
 )
 def test_a_place_inside_quotes(run, query):
     """A place inside quotes, a comment or a longer word is refused, and nothing is put there."""
-    (fault,) = faults_of(run(described(query), *options(day="x"), "--check"))
+    (fault,) = list_faults(run(describe_rows(query), *options(day="x"), "--check"))
     assert fault == (
         "release.yml:5: ${day} stands inside quotes, a comment or a name: write it bare, as in "
         "day = ${day}"
@@ -153,5 +153,5 @@ def test_numbers_in_a_query(run):
     """A number is a number, and a minus sign before it never makes a comment."""
     pl.DataFrame({"k": [8] * 100 + [-2] * 50}).write_parquet("t.parquet")
     query = "SELECT dp_count(*) AS n FROM t WHERE k = 3 -${day}"
-    assert run(described(query, "integer"), *options(day="-5")).exit_code == 0
+    assert run(describe_rows(query, "integer"), *options(day="-5")).exit_code == 0
     assert pl.read_csv("counts.csv")["n"][0] == pytest.approx(100, abs=2)  # below 1e-40

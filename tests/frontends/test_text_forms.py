@@ -26,33 +26,33 @@ def visits(tmp_path, monkeypatch):
     return "visits.csv"
 
 
-def counts_of(table, name="count"):
+def count_groups(table, name="count"):
     """Return the released count of each city."""
     return dict(zip(table["city"].to_pylist(), table[name].to_pylist(), strict=True))
 
 
-def merged(rows):
+def merge_parts(rows):
     """Return the count of each city by way of a file of statistics."""
     path = dfp.statistics(rows, "part.parquet", n=dfp.count(), by="city")
-    return counts_of(dfp.merge([path], epsilon=EXACT, delta=1e-6), "n")
+    return count_groups(dfp.merge([path], epsilon=EXACT, delta=1e-6), "n")
 
 
 SQL = "SELECT city, dp_count(*) AS n FROM t GROUP BY city"
 PYTHON = {
-    "frame": lambda path: counts_of(
+    "frame": lambda path: count_groups(
         dfp.frame(path, **FORM).group_by("city").count(epsilon=EXACT, delta=1e-6)
     ),
-    "text file": lambda path: counts_of(
+    "text file": lambda path: count_groups(
         dfp.frame(dfp.TextFile(path, **FORM)).group_by("city").count(epsilon=EXACT, delta=1e-6)
     ),
-    "sql": lambda path: counts_of(
+    "sql": lambda path: count_groups(
         dfp.sql(SQL, t=dfp.TextFile(path, **FORM), epsilon=EXACT, delta=1e-6), "n"
     ),
-    "connect": lambda path: counts_of(
+    "connect": lambda path: count_groups(
         dfp.connect({"t": dfp.TextFile(path, **FORM)}, epsilon=EXACT, delta=1e-6).sql(SQL).arrow(),
         "n",
     ),
-    "statistics": lambda path: merged(dfp.TextFile(path, **FORM)),
+    "statistics": lambda path: merge_parts(dfp.TextFile(path, **FORM)),
 }
 
 

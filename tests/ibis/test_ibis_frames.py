@@ -33,7 +33,7 @@ def connection():
     return database
 
 
-def grouped(table, by="g"):
+def group_frame(table, by="g"):
     """Return the groups and how many rows each has, as nearly no noise shows it."""
     released = dfp.frame(table).group_by(by).count(epsilon=1e6, delta=0.5).to_pyarrow()
     return dict(zip(released[by].to_pylist(), released["count"].to_pylist(), strict=True))
@@ -42,23 +42,23 @@ def grouped(table, by="g"):
 def test_text_is_grouped_by_what_is_written(connection):
     """A collation of a column or of a connection makes no two keys one."""
     connection.con.execute("SET default_collation = 'NOCASE'")
-    assert grouped(connection.table("t")) == {"A": 100, "a": 100}
+    assert group_frame(connection.table("t")) == {"A": 100, "a": 100}
 
 
 def test_the_tables_own_query_comes_first(connection):
     """Filters, new columns and joins of Ibis tables are part of what is asked about."""
     table = connection.table("t")
-    assert grouped(table.filter(table.x < 50).mutate(g=table.u % 2)) == {0: 25, 1: 25}
+    assert group_frame(table.filter(table.x < 50).mutate(g=table.u % 2)) == {0: 25, 1: 25}
     names = ibis.memtable(pa.table({"u": range(100), "n": ["x", "y"] * 50}))
-    assert grouped(table.join(names, "u"), "n") == {"x": 50, "y": 50}
+    assert group_frame(table.join(names, "u"), "n") == {"x": 50, "y": 50}
 
 
 def test_default_limits_of_ibis_cut_nothing(connection, monkeypatch):
     """The limit on the rows that Ibis shows is no limit on the rows that are counted."""
     monkeypatch.setattr(ibis.options.sql, "default_limit", 10)
-    assert grouped(connection.table("t")) == {"A": 100, "a": 100}
+    assert group_frame(connection.table("t")) == {"A": 100, "a": 100}
     lists = ibis.polars.connect({"t": pl.DataFrame({"g": ["a"] * 100})}).table("t")
-    assert grouped(lists) == {"a": 100}
+    assert group_frame(lists) == {"a": 100}
 
 
 def test_a_result_holds_numbers_and_draws_nothing(connection, monkeypatch):
@@ -140,9 +140,9 @@ def test_text_is_a_key_only_where_bytes_are_compared(name, monkeypatch):
     monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
     for key in ("g", "b", "l"):
         with pytest.raises(dfp.UnsupportedDtypeError, match=f"{name}(?s:.*)group by a number"):
-            grouped(table, key)
+            group_frame(table, key)
     assert paid == []
-    assert grouped(table, "n") == {1: 90}
+    assert group_frame(table, "n") == {1: 90}
     monkeypatch.setattr(type(table.get_backend()), "has_operation", lambda *_: True)
     with pytest.raises(dfp.UnsupportedDtypeError, match=name):
         dfp.frame(table)(unit="g", max_rows=1).count(epsilon=1)

@@ -121,10 +121,10 @@ def ask(private: Any, question: str, keys: str, **loss: float) -> Any:
     return QUESTIONS[question](private, **loss, **delta)
 
 
-def schema_of(answer: Any) -> str:
+def read_schema(answer: Any) -> str:
     """Return the names and types of an answer, without its values."""
     if isinstance(answer, dict):
-        return str({name: schema_of(value) for name, value in answer.items()})
+        return str({name: read_schema(value) for name, value in answer.items()})
     if isinstance(answer, pl.LazyFrame):
         return str(answer.collect_schema())
     if hasattr(answer, "schema"):
@@ -144,7 +144,7 @@ def run_question(ledger: dfp.Ledger, work: Callable[..., Any]) -> tuple[Any, str
     """
     dataset = f"table {next(_numbers)}"
     try:
-        ended = schema_of(work(ledger=ledger, dataset=dataset))
+        ended = read_schema(work(ledger=ledger, dataset=dataset))
     except dfp.DPError as error:
         ended = type(error).__name__, str(error)
         assert not is_charged(ledger, dataset), ended

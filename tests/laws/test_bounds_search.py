@@ -14,7 +14,7 @@ from hypothesis import given
 import dfprivacy as dfp
 from benchmarks.honesty import copy_groups
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import FINE, bin_table, stacked
+from dfprivacy.measurement.bin_table import FINE, bin_table, stack
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.laws import DiscreteLaplace, exact_height
 from dfprivacy.noise.recording import record_draws
@@ -41,7 +41,7 @@ DYADIC = ruler_about_zero(Octaves(), 0, Octaves().last)
 BINS = len(DYADIC.starts) - 1
 
 
-def table_of(*groups, binning=FINE):
+def build_table(*groups, binning=FINE):
     """Return the table of groups with these values."""
     values = np.concatenate([np.asarray(group, float) for group in groups] or [np.zeros(0)])
     group = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
@@ -55,12 +55,12 @@ def find_by_group(groups, loss):
 
     def recount(binning, pooled):
         return (
-            table_of(np.concatenate(groups), binning=binning)
+            build_table(np.concatenate(groups), binning=binning)
             if pooled
-            else table_of(*groups, binning=binning)
+            else build_table(*groups, binning=binning)
         )
 
-    return find_group_bounds([table_of(*groups, binning=Octaves())], loss, loss, [recount])[0]
+    return find_group_bounds([build_table(*groups, binning=Octaves())], loss, loss, [recount])[0]
 
 
 def look_at_one(ruler, heights):
@@ -99,7 +99,7 @@ rulers |= st.builds(
 def test_every_row_is_in_one_bin_of_a_ruler(ruler, number):
     """A row adds 1 to one count of a ruler, wherever it lies; edges ascend with the bins."""
     value = FINE.upper(np.array([number]))
-    (counts,) = ruler.count(table_of(value, binning=ruler.binning), np.zeros(1, int))
+    (counts,) = ruler.count(build_table(value, binning=ruler.binning), np.zeros(1, int))
     assert counts.sum() == 1
     index = int(counts.argmax())
     assert ruler.edges[index] <= value[0] <= ruler.edges[index + 1]
@@ -122,8 +122,8 @@ def test_a_row_moves_one_count_of_its_group(groups, value):
         pooled = found_in(ruler, heights, (-4, 4))
         distances = measure_distances(pooled, POLICY)
         binning = ruler.binning
-        before = distances.count(table_of(*groups, binning=binning))
-        after = distances.count(table_of([*groups[0], value], *groups[1:], binning=binning))
+        before = distances.count(build_table(*groups, binning=binning))
+        after = distances.count(build_table([*groups[0], value], *groups[1:], binning=binning))
         assert np.abs(after - before).sum() == 1
         assert (after - before)[0].sum() == 1
 
@@ -164,7 +164,7 @@ def test_a_search_costs_what_is_not_left(data, kind):
     """
     loss = kind(Fraction(1))
     for added in (5.0, -1e30, 700.0, 0.0, 9.0, 999.0):
-        larger, smaller = table_of([*DATA[data], added]), table_of(DATA[data])
+        larger, smaller = build_table([*DATA[data], added]), build_table(DATA[data])
         paid, left = spend(lambda table: [find_bounds(table, loss)], larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho
         assert spent <= 1 - Fraction(int(left[0]), UNITS)
@@ -186,7 +186,7 @@ def test_a_search_by_group_costs_what_is_not_left(data, kind, counted_again):
         def search(groups):
             if counted_again:
                 return [find_by_group(groups, loss)]
-            return find_group_bounds([table_of(*groups)], loss, loss)
+            return find_group_bounds([build_table(*groups)], loss, loss)
 
         paid, left = spend(search, larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho
@@ -232,10 +232,10 @@ def test_columns_searched_at_once_cost_what_is_not_left_of_each(by_group, kind):
     more = [[*rows, value] for rows, value in zip(columns, added, strict=True)]
 
     def search(columns):
-        tables = [table_of(rows) for rows in columns]
+        tables = [build_table(rows) for rows in columns]
         if by_group:
             return find_group_bounds(tables, loss, loss)
-        return [find_bounds(stacked(tables, np.arange(len(tables)), len(tables)), loss)]
+        return [find_bounds(stack(tables, np.arange(len(tables)), len(tables)), loss)]
 
     paid, left = spend(search, more, columns)
     spent = paid.epsilon if kind is Epsilon else paid.rho
@@ -252,7 +252,7 @@ def test_the_middle_row_of_a_group_moves_two_counts_at_most():
             more = [[*rows, value] if index == group else rows for index, rows in enumerate(groups)]
             levels = []
             for data in (groups, more):
-                counts = distances.count(table_of(*data, binning=Octaves()))
+                counts = distances.count(build_table(*data, binning=Octaves()))
                 total = counts.sum(axis=1)
                 level = (2 * counts.cumsum(axis=1) < total[:, None]).sum(axis=1)[total > 0]
                 levels.append(np.bincount(level, minlength=counts.shape[1]))
@@ -308,7 +308,7 @@ def test_no_rows_have_no_bounds(groups, rows):
     Noise makes bounds in both with a probability below 1e-9: 25 looks at most make a core with a
     probability of 1e-6 each, which one row multiplies by e at most.
     """
-    table, loss = table_of(*[[5.0] * rows] * groups), Epsilon(Fraction(1))
+    table, loss = build_table(*[[5.0] * rows] * groups), Epsilon(Fraction(1))
     attempts = [
         (
             find_bounds(table, loss),
@@ -327,7 +327,7 @@ def test_no_rows_have_no_bounds(groups, rows):
 )
 def test_data_far_from_zero_have_bounds_of_their_spread(rows, loss):
     """Years and timestamps have bounds at most six times as wide as they are, in nine of ten."""
-    bounds = find_bounds(table_of(*[rows] * 40), loss)
+    bounds = find_bounds(build_table(*[rows] * 40), loss)
     width = bounds.upper - bounds.lower
     assert (width <= 6 * (max(rows) - min(rows))).sum() >= 30
 
@@ -337,7 +337,7 @@ def test_groups_of_one_level_each_are_within_their_bounds():
     random = np.random.default_rng(3)
     groups = [1000.0 * (k % 10) + random.normal(0, 10, 300) for k in range(200)]
     loss = Epsilon(Fraction(1))
-    (bounds,) = find_group_bounds([table_of(*groups)], loss, loss)
+    (bounds,) = find_group_bounds([build_table(*groups)], loss, loss)
     middle = np.array([np.median(rows) for rows in groups])
     inside = (bounds.lower <= middle) & (middle <= bounds.upper)
     assert inside.sum() >= 190
@@ -347,7 +347,7 @@ def test_groups_of_one_level_each_are_within_their_bounds():
 def test_rows_that_may_lie_outside_are_not_taken_to_be_anywhere(index):
     """The allowance for rows outside stays within 1e6 times the largest value, at any noise."""
     rows = np.random.default_rng(8).pareto(index, 20_000) + 1
-    bounds = find_bounds(table_of(*[rows] * 60), Epsilon(Fraction(1, 10)))
+    bounds = find_bounds(build_table(*[rows] * 60), Epsilon(Fraction(1, 10)))
     assert (bounds.bias[[0, 2]] <= 1e6 * rows.max() * len(rows)).all()
 
 
@@ -379,7 +379,7 @@ def test_noise_alone_rarely_makes_rows_beyond_the_bounds(kind):
     Each end has a note in one search of 66. More than 48 have a probability below 1e-8.
     """
     values = np.tile(np.arange(1, 91), 400).astype(float)
-    bounds = find_bounds(copy_groups(table_of(values), 600), kind(Fraction(1)))
+    bounds = find_bounds(copy_groups(build_table(values), 600), kind(Fraction(1)))
     notes = [note for note in bounds.notes.tolist() if note is not None]
     assert all("rows beyond" in note for note in notes)
     assert len(notes) <= 48

@@ -22,8 +22,8 @@ from dfprivacy.noise.selection import ExponentialMechanism, Selection
 from dfprivacy.papers.monotone import QuantileLength, select_order_statistic
 from dfprivacy.papers.subset_optimal import (
     dick_bounds,
+    find_printed_rank,
     least_rows,
-    printed_rank,
     public_rank,
     subset_bounds,
     window_grid,
@@ -60,7 +60,7 @@ def bins_table(*groups, grid=COARSE):
     return BinTable(keys, len(groups), grid, *columns)
 
 
-def losses_of(runs, group, lowest, highest):
+def list_losses(runs, group, lowest, highest):
     """Losses candidate by candidate; the runs of the group are exactly the candidates."""
     ends = np.append(runs.group_starts, len(runs.first))
     part = slice(ends[group], ends[group + 1])
@@ -79,7 +79,7 @@ class FewBins(SignificantBits):
         return self.bits
 
 
-def defined_losses(counts, rank, side, last):
+def define_losses(counts, rank, side, last):
     """max(0, F<(c) - rank, rank - F(c)) from the definition, for the bins -last, ..., last."""
     if side == "upper":
         counts = {-n: r for n, r in counts.items()}
@@ -105,8 +105,8 @@ def test_losses_of_many_groups(side):
     for rank, last in itertools.product((0, 1, 7, 60), (8, 9, 30)):
         runs = threshold_runs(bins_table(*groups, grid=FewBins(last)), rank, side)
         for index, counts in enumerate(groups):
-            expected = defined_losses(counts, rank, side, last)
-            assert losses_of(runs, index, -last, last) == expected
+            expected = define_losses(counts, rank, side, last)
+            assert list_losses(runs, index, -last, last) == expected
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -132,10 +132,12 @@ def test_one_row_moves_losses_by_one(side):
     for rank, grid in itertools.product((0, 2, 9), (FewBins(2), FewBins(4))):
         ends = -grid.last, grid.last
         for counts in small_counts():
-            losses = losses_of(threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends)
+            losses = list_losses(
+                threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends
+            )
             for number in range(-1, 3):
                 more = bins_table({**counts, number: counts.get(number, 0) + 1}, grid=grid)
-                other = losses_of(threshold_runs(more, rank, side), 0, *ends)
+                other = list_losses(threshold_runs(more, rank, side), 0, *ends)
                 moved |= {abs(a - b) for a, b in zip(losses, other, strict=True)}
     assert moved == {0, 1}
 
@@ -180,7 +182,7 @@ def test_window_losses(lower, upper, alpha):
         for t in range(grid.first, grid.last + 1):
             below, upto = rows[integers < t - grid.window], rows[integers <= t + grid.window]
             expected.append(max(0, below.sum() - rank, rank - upto.sum()))
-        assert losses_of(runs, 0, grid.first, grid.last) == expected
+        assert list_losses(runs, 0, grid.first, grid.last) == expected
 
 
 @pytest.mark.parametrize(("lower", "upper", "alpha"), WINDOWS)
@@ -284,13 +286,13 @@ def distances_to(counts, allowed):
 def quantile_is(q):
     """Allow data sets, not empty, whose smallest v with F(v) >= q N is each point: in integers."""
 
-    def allowed(others):
+    def allow(others):
         upto = np.cumsum(others, axis=1) * q.denominator
         goal = others.sum(axis=1, keepdims=True) * q.numerator
         first = (upto >= goal).argmax(axis=1)
         return (first[:, None] == np.arange(POINTS)) & (goal > 0)
 
-    return allowed
+    return allow
 
 
 def pulls(others, p):
@@ -493,14 +495,14 @@ def test_order_statistics_need_rows_for_their_level(watched, q):
     loss, atom = Epsilon(Fraction(1)), int(GRID.numbers(np.array([5.0]))[0])
     min_rows = max(q, 1 - q) / min(q, 1 - q) * Fraction(2 * math.log(10 * WIDTH))
 
-    def missed(rows):
+    def find_missed(rows):
         numbers, counts = np.array([atom]), np.array([rows])
         law = QuantileLength(q)
         call = lambda: select_order_statistic(law, numbers, counts, GRID.last, loss)  # noqa: E731
         return chance_of_others(*watched(call), atom)
 
-    assert missed(math.ceil(min_rows)) <= 1 / 10
-    assert missed(int(min_rows * Fraction(4, 5))) > 1 / 10
+    assert find_missed(math.ceil(min_rows)) <= 1 / 10
+    assert find_missed(int(min_rows * Fraction(4, 5))) > 1 / 10
 
 
 # Bounds by ranks
@@ -513,7 +515,7 @@ def test_the_printed_rank():
         zeta = alpha / (radius * rows * epsilon)
         beta = 2 / epsilon * math.log(2 * radius / (alpha * zeta))
         exact = Epsilon(Fraction(str(epsilon)))
-        assert printed_rank(exact, radius, gamma, rows) == math.ceil(1 / epsilon + beta)
+        assert find_printed_rank(exact, radius, gamma, rows) == math.ceil(1 / epsilon + beta)
 
 
 def test_subset_bounds_cut_few_rows():
@@ -558,7 +560,7 @@ def test_dick_bounds_cut_few_rows():
     for _ in range(5):
         bounds, left = dick_bounds(values, rows, Epsilon(Fraction(4)), radius=1e6, gamma=1e-3)
         assert left == Epsilon(Fraction(6, 5))
-        max_cut = 3 * printed_rank(Epsilon(Fraction(6, 5)), 1e6, 1e-3, 20_001)
+        max_cut = 3 * find_printed_rank(Epsilon(Fraction(6, 5)), 1e6, 1e-3, 20_001)
         assert -1 < bounds.lower <= -1 + max_cut * 1e-4
         assert 1 - max_cut * 1e-4 <= bounds.upper < 1
 

@@ -28,7 +28,7 @@ KEYS = {"city": ["Rome", "Oslo", "Bari"], "month": [1, 2, 3, 4]}
 TABLE = DATA.to_pandas()
 
 
-def numbers_of(table) -> np.ndarray:
+def read_numbers(table) -> np.ndarray:
     """Return the numbers of a table of any type, without its keys."""
     if isinstance(table, pd.DataFrame):
         return table.to_numpy(float)
@@ -53,12 +53,12 @@ def test_cells_and_totals_are_those_of_pandas_without_noise(engine, loss, aggreg
     private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
     arguments = () if aggregate == "count" else ("spent", aggregate, (0, 10))
     public = private.crosstab("city", "month", *arguments, keys=KEYS, margins=True, **loss)
-    assert numbers_of(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
+    assert read_numbers(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
     secret = private.crosstab("city", "month", *arguments, margins=True, delta=1e-6, **loss)
     expected = true(aggregate)[[2, 1, 0, 3]]
     if aggregate != "mean":  # every cell is shown, and nothing is left for the others
         expected = np.insert(np.insert(expected, 3, 0, axis=0), 4, 0, axis=1)
-    assert numbers_of(secret) == pytest.approx(expected, rel=1e-5, abs=1e-3)
+    assert read_numbers(secret) == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 def test_least_squares_are_those_of_the_normal_equations():
@@ -90,7 +90,7 @@ def test_least_squares_are_those_of_the_normal_equations():
     assert [plan[title].scale for title in titles] == pytest.approx(expected)
     squares = np.zeros(4)
     for _ in range(60):
-        table = numbers_of(private.crosstab("r", "c", **arguments))
+        table = read_numbers(private.crosstab("r", "c", **arguments))
         table[[0, 0, -1, -1], [0, -1, 0, -1]] -= 9
         parts = table[:-1, :-1], table[:-1, -1], table[-1, :-1], table[-1, -1]
         squares += [(part**2).mean() for part in parts]
@@ -100,7 +100,7 @@ def test_least_squares_are_those_of_the_normal_equations():
     assert (chi_squares < stats.chi2.isf(1e-8, freedom)).all()
 
 
-def covered(long: pl.DataFrame, title: str, truth: np.ndarray) -> np.ndarray:
+def check_coverage(long: pl.DataFrame, title: str, truth: np.ndarray) -> np.ndarray:
     """Check for each row whether the interval of an answer holds the truth."""
     low, high = (long[f"{title}_{end}"].to_numpy() for end in ("low", "high"))
     return (low <= truth) & (truth <= high)
@@ -135,7 +135,7 @@ def test_intervals_of_cells_and_totals_hold_the_truth(loss, size):
             "total": [3] * len(cells),
         }
         for title, outcomes in coverage.items():
-            outcomes.append(float(covered(long, title, np.array(truth[title]))[0]))
+            outcomes.append(float(check_coverage(long, title, np.array(truth[title]))[0]))
     for title, outcomes in coverage.items():
         hits = int(sum(outcomes))
         assert stats.binomtest(hits, len(outcomes), 0.9, alternative="less").pvalue > 1e-6, title
@@ -205,7 +205,7 @@ def test_cells_add_up_to_their_totals(loss, secret):
         table = pl.DataFrame(HIDDEN).dp.crosstab("a", "b", margins=True, delta=1e-6, **loss)
     else:
         table = DATA.dp.crosstab("city", "month", keys=KEYS, margins=True, **loss)
-    numbers = numbers_of(table)
+    numbers = read_numbers(table)
     np.testing.assert_allclose(np.nansum(numbers[:, :-1], axis=1), numbers[:, -1], atol=1e-6)
     np.testing.assert_allclose(np.nansum(numbers[:-1], axis=0), numbers[-1], atol=1e-6)
 
@@ -214,7 +214,7 @@ def test_others_are_no_less_than_nothing_where_a_reader_asks_for_that():
     """`nonnegative` holds for the others, too, and means have none."""
     private = pl.DataFrame(HIDDEN).dp(delta=1e-6)
     table = private.crosstab("a", "b", margins=True, nonnegative=True, **HUGE)
-    assert numbers_of(table)[2, 2] == 0
+    assert read_numbers(table)[2, 2] == 0
     assert dfp.plot(table).to_dict()["title"]
 
 
@@ -224,7 +224,7 @@ def test_a_reader_may_want_whole_cells_and_none_below_zero():
     frame = pl.DataFrame({"r": [0] * 500, "c": [1] * 500})
     arguments = {"keys": keys, "margins": True, "rho": 0.05}
     table = frame.dp.crosstab("r", "c", nonnegative=True, rounded="integer", **arguments)
-    numbers = numbers_of(table)
+    numbers = read_numbers(table)
     assert set(table.dtypes[1:]) == {pl.Int64}
     assert (numbers >= 0).all()
     assert numbers[:-1].sum(0).tolist() == numbers[-1].tolist()
@@ -232,8 +232,8 @@ def test_a_reader_may_want_whole_cells_and_none_below_zero():
     long = again.long()
     assert (long["count"] < 0).any()
     assert numbers[-1, -1] == round(long["total"][0])
-    assert numbers_of(again.table())[-1, -1] == pytest.approx(long["total"][0])
-    integers = numbers_of(again.table(rounded="integer"))
+    assert read_numbers(again.table())[-1, -1] == pytest.approx(long["total"][0])
+    integers = read_numbers(again.table(rounded="integer"))
     assert (integers < 0).any()
     assert integers[:, :-1].sum(1).tolist() == integers[:, -1].tolist()
 
@@ -309,7 +309,7 @@ def test_keys_listed_in_two_spellings_are_one_cell():
     assert table.columns == ["city", "1", "2", "All"]
     pairs = [("Rome", 1), ("Rome", 2), ("Oslo", 1)]
     some = DATA.dp.crosstab("city", "month", keys=pairs, margins=True, **HUGE)
-    assert some["All"].to_list() == [*np.nansum(numbers_of(some)[:-1, :-1], 1), some["All"][-1]]
+    assert some["All"].to_list() == [*np.nansum(read_numbers(some)[:-1, :-1], 1), some["All"][-1]]
     assert pa.table(some.to_arrow()).num_rows == 3
 
 

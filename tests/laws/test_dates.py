@@ -68,7 +68,7 @@ def in_arrow(frame: object) -> pa.Table:
     return frame.to_arrow() if isinstance(frame, pl.DataFrame) else frame
 
 
-def kind_of(kind: pa.DataType) -> str | None:
+def find_kind(kind: pa.DataType) -> str | None:
     """Return the kind of a declared type, by the words of `PLAIN`."""
     tests = {
         "date": pa.types.is_date, "time": pa.types.is_timestamp, "time of day": pa.types.is_time,
@@ -77,7 +77,7 @@ def kind_of(kind: pa.DataType) -> str | None:
     return next((word for word, holds in tests.items() if holds(kind)), None)
 
 
-def ticks_of(values: pa.Array | pa.ChunkedArray) -> list[int | None]:
+def count_ticks(values: pa.Array | pa.ChunkedArray) -> list[int | None]:
     """Return dates in days, all else in microseconds."""
     if pa.types.is_date(values.type):
         return values.cast(pa.date32()).cast(pa.int32()).to_pylist()
@@ -88,7 +88,7 @@ def ticks_of(values: pa.Array | pa.ChunkedArray) -> list[int | None]:
         ]
     kinds = {"date": pa.date32(), "time of day": pa.time64("us"), "duration": pa.duration("us")}
     zone = getattr(values.type, "tz", None)
-    target = kinds.get(kind_of(values.type), pa.timestamp("us", zone))
+    target = kinds.get(find_kind(values.type), pa.timestamp("us", zone))
     return values.cast(target, safe=False).cast(pa.int64()).to_pylist()
 
 
@@ -101,7 +101,7 @@ def is_near(column: str, answer: int, rows: list[int], rank: int) -> bool:
 @pytest.mark.parametrize("column", COLUMNS)
 def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_path):
     """At every door, whole and by group, with ends; a false alarm below 1e-6 for each."""
-    ticks = sorted(ticks_of(TABLE[column]))
+    ticks = sorted(count_ticks(TABLE[column]))
     kind = TABLE[column].type
     for name, frame in frames(tmp_path).items():
         if name == "pandas of numpy" and column in {"day", "clock"}:
@@ -109,26 +109,28 @@ def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_pat
         private = dfp.frame(frame)
         if name != "reader":
             answer = private.median(column, ends=True, **EXACT)
-            assert isinstance(answer, PLAIN[kind_of(kind)]), name
+            assert isinstance(answer, PLAIN[find_kind(kind)]), name
             utc_answer = (
                 pa.array([answer]).cast(pa.timestamp("us", "UTC")) if column == "zoned" else None
             )
             plain = pa.array([answer], kind if column != "nano" else pa.timestamp("us"))
-            (tick,) = ticks_of(plain if utc_answer is None else utc_answer)
+            (tick,) = count_ticks(plain if utc_answer is None else utc_answer)
             assert is_near(column, tick, ticks, ROWS // 2), name
             assert answer.low <= answer <= answer.high
         by = private.group_by("group", keys=[0, 1]).quantile(column, 0.9, ends=True, **EXACT)
         table = in_arrow(by)
         for group, low, answer, high in zip(
             table["group"].to_pylist(),
-            *(ticks_of(table[end]) for end in ("low", column, "high")),
+            *(count_ticks(table[end]) for end in ("low", column, "high")),
             strict=True,
         ):
-            rows = sorted(ticks_of(TABLE[column].filter(pa.compute.equal(TABLE["group"], group))))
+            rows = sorted(
+                count_ticks(TABLE[column].filter(pa.compute.equal(TABLE["group"], group)))
+            )
             assert is_near(column, answer, rows, ROWS * 9 // 20), name
             assert low <= answer <= high
         released = table[column].type
-        assert kind_of(released) == kind_of(kind) or pa.types.is_interval(released), name
+        assert find_kind(released) == find_kind(kind) or pa.types.is_interval(released), name
         assert bool(getattr(released, "tz", None)) == (column == "zoned")
         if name in {"polars", "lazy", "arrow", "pandas", "file"} and column == "zoned":
             assert released.tz == "Europe/Rome"
@@ -142,14 +144,14 @@ def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
         "time": (dt.datetime(1969, 6, 1, 0, 0, 7), dt.datetime(1970, 3, 3), SECONDS),
         "time of day": (dt.time(5), dt.time(22), SECONDS),
         "duration": (-dt.timedelta(days=30), dt.timedelta(days=40), SECONDS),
-    }[kind_of(TABLE[column].type)]
+    }[find_kind(TABLE[column].type)]
     if column == "zoned":  # DuckDB has the zone of the session
         lower, upper = lower.replace(tzinfo=dt.UTC), upper.replace(tzinfo=dt.UTC)
     ends = pa.array([lower, upper], TABLE[column].type)
-    (first, last), unit = ticks_of(ends), step.days or step.seconds * 10**6
+    (first, last), unit = count_ticks(ends), step.days or step.seconds * 10**6
     expected = sorted(
         first + (min(max(tick, first), last) - first) // unit * unit
-        for tick in ticks_of(TABLE[column])
+        for tick in count_ticks(TABLE[column])
         if tick is not None
     )
     ranks = range(3, len(expected), len(expected) // 20)
@@ -161,7 +163,7 @@ def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
         arguments = {"bounds": (lower, upper), "step": step, "epsilon": 1e9}
         answers = list(private.quantiles(column, levels, **arguments))
         zoned = pa.timestamp("us", "UTC") if column == "zoned" else None
-        answers = ticks_of(pa.array(answers, zoned or ends.type))
+        answers = count_ticks(pa.array(answers, zoned or ends.type))
         pairs = zip(answers, ranks, strict=True)  # all between two rows have the same rank
         assert all(expected[rank] <= value <= expected[rank + 1] for value, rank in pairs), name
 

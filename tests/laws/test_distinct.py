@@ -34,7 +34,7 @@ def random_rows(seed: int, rows: int = 60) -> pa.Table:
     )
 
 
-def counts_of(private) -> np.ndarray:
+def count_groups(private) -> np.ndarray:
     """Return counts by group, in the order of the groups."""
     release = private.group_by("group", keys=["a", "b", "c"]).nunique("value", **HUGE)
     return to_polars(release)["value"].to_numpy().astype(np.int64)
@@ -43,11 +43,11 @@ def counts_of(private) -> np.ndarray:
 def test_a_row_moves_the_number_of_values_by_at_most_one(frame):
     """Without any one row, one group has at most one value less, and no group has more."""
     table = random_rows(1, 16)
-    counts = counts_of(frame(table))
+    counts = count_groups(frame(table))
     moved = []
     for row in range(table.num_rows):
         remaining = table.filter(pa.array(np.arange(table.num_rows) != row))
-        less = counts - counts_of(frame(remaining))
+        less = counts - count_groups(frame(remaining))
         assert less.min() >= 0
         moved.append(less.sum())
     assert max(moved) == 1
@@ -57,10 +57,10 @@ def test_a_row_moves_the_number_of_values_by_at_most_one(frame):
 def test_a_unit_moves_at_most_its_rows_in_its_groups(frame, most_rows, most_groups):
     """Without any one unit, at most `max_groups` groups change, by `max_rows` values at most."""
     table, limits = random_rows(2), {"max_rows": most_rows, "max_groups": most_groups}
-    counts = counts_of(frame(table)(unit="unit", **limits))
+    counts = count_groups(frame(table)(unit="unit", **limits))
     for unit in range(6):
         remaining = table.filter(pa.array(np.asarray(table["unit"]) != unit))
-        moved = np.abs(counts - counts_of(frame(remaining)(unit="unit", **limits)))
+        moved = np.abs(counts - count_groups(frame(remaining)(unit="unit", **limits)))
         assert moved.max() <= most_rows
         assert np.count_nonzero(moved) <= most_groups
 
@@ -69,7 +69,7 @@ def test_limits_that_hold_already_lose_no_value(frame):
     """With limits that no unit exceeds, the counts are those without units."""
     table = random_rows(3)
     limits = {"max_rows": 60, "max_groups": 3}
-    assert (counts_of(frame(table)(unit="unit", **limits)) == counts_of(frame(table))).all()
+    assert (count_groups(frame(table)(unit="unit", **limits)) == count_groups(frame(table))).all()
 
 
 def test_values_that_many_units_hold_are_kept(frame):

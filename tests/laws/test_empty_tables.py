@@ -89,7 +89,7 @@ COLUMNS = {
 }
 
 
-def table_of(xs):
+def build_table(xs):
     """Return a table of one group with these values, each row with a unit of its own."""
     rows = [("a", i % 3, i, x, xs[-1 - i], i, True, [1]) for i, x in enumerate(xs)]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row", infer_schema_length=None)
@@ -99,7 +99,7 @@ def table_of(xs):
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_questions_about_any_column(question, keys, ledger):
     """Whatever the columns hold, every question has one outcome and one charge."""
-    check(question, keys, {}, ledger, {name: table_of(xs) for name, xs in COLUMNS.items()})
+    check(question, keys, {}, ledger, {name: build_table(xs) for name, xs in COLUMNS.items()})
 
 
 STATEMENTS = ["SELECT {} AS a FROM t", "SELECT g, {} AS a FROM t GROUP BY g HAVING dp_keep(1e-6)"]

@@ -98,12 +98,12 @@ def test_functions_at_extreme_losses(power):
     for call in CALLS.values():
         for tail in ("", " GROUP BY g", " GROUP BY g HAVING dp_keep(1e-6)"):
             endings = {
-                ended(connection, f"SELECT {call} FROM t{rows}{tail}") for rows in (60, 2, 0)
+                run_to_end(connection, f"SELECT {call} FROM t{rows}{tail}") for rows in (60, 2, 0)
             }
             assert len(endings) == 1, (call, tail, endings)
 
 
-def ended(connection, statement):
+def run_to_end(connection, statement):
     """Return the types of an answer, or the error with its text."""
     try:
         relation = connection.sql(statement)

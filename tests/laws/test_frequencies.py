@@ -108,7 +108,7 @@ TYPED = pl.DataFrame(
 )
 
 
-def counted(frame) -> dict:
+def count_rows(frame) -> dict:
     """Return the count and the note of each key of a released frame, None for other values."""
     return {
         row[0]: (row[1], row[-1] if isinstance(row[-1], str) else None)
@@ -124,8 +124,8 @@ def test_other_values_are_one_row_and_the_last(engine, column):
     if (engine, column) == ("pandas", "day"):
         values = [pd.Timestamp(entry) for entry in values]
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))
-    counts = counted(private.value_counts(column, values, other=True, **HUGE))
-    plain = counted(private.value_counts(column, values, **HUGE))
+    counts = count_rows(private.value_counts(column, values, other=True, **HUGE))
+    plain = count_rows(private.value_counts(column, values, **HUGE))
     rest = round(private.count(column, **HUGE)) - sum(count for count, _ in plain.values())
     assert list(counts.items())[-1] == (None, (rest, "values that are not listed"))
     del counts[None]
@@ -143,7 +143,7 @@ def test_other_values_of_a_unit_are_one_of_its_groups(engine):
     limits = {"unit": "user", "max_rows": 3, "max_groups": 1}
     by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count("city", **HUGE)
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))(**limits)
-    counts = counted(private.value_counts("city", keys, other=True, **HUGE))
+    counts = count_rows(private.value_counts("city", keys, other=True, **HUGE))
     assert sum(count for count, _ in counts.values()) == 9 * 3
     if engine in {"polars", "lazy"}:  # which groups of a unit count follows an engine's own hash
         assert {key: entry[0] for key, entry in counts.items()} == {

@@ -21,7 +21,7 @@ from dfprivacy.measurement.bin_table import (
     bin_table,
     merge_tables,
     octave_statistics,
-    rebinned,
+    rebin,
     with_slack,
 )
 from dfprivacy.measurement.bin_table import FINE as CUT
@@ -31,8 +31,8 @@ from dfprivacy.measurement.binning import (
     Edges,
     Octaves,
     SignificantBits,
-    clipped,
-    rounded,
+    clip_values,
+    round_values,
 )
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
@@ -193,7 +193,7 @@ def neighbors(value, bits):
 def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
     """A rounded value has so many significant bits, and none is nearer; no bit is one too many."""
     value = clip(value)
-    nearest = Fraction(float(rounded(np.array([value]), bits)[0]))
+    nearest = Fraction(float(round_values(np.array([value]), bits)[0]))
     if abs(value) >= 2.0**-1000:  # below, a float has fewer bits than that itself
         candidates = neighbors(value, bits)
         assert nearest in candidates
@@ -209,11 +209,11 @@ def test_an_octave_holds_its_own_values(value, bits, center):
     distance, and the ends of bins are moved by the center.
     """
     octaves = Octaves(bits)
-    rounded_value = Fraction(float(rounded(np.array([clip(value)]), VALUE_BITS)[0]))
+    rounded_value = Fraction(float(round_values(np.array([clip(value)]), VALUE_BITS)[0]))
     if center:
         about, distance = Octaves(bits, center), float(rounded_value) - center
         number = numbers(about, [value])
-        assert number == numbers(octaves, [rounded(np.array([distance]), VALUE_BITS)[0]])
+        assert number == numbers(octaves, [round_values(np.array([distance]), VALUE_BITS)[0]])
         for moved, end in ((about.lower, octaves.lower), (about.upper, octaves.upper)):
             assert moved(number)[0] == center + end(number)[0]
         return
@@ -264,7 +264,7 @@ def test_significant_bits_number_the_rounded_values_upwards(bits, value):
     """The value of a bin is what rounds to it, and neighbors in number are neighbors in value."""
     grid = SignificantBits(bits)
     number = numbers(grid, [value])
-    nearest = float(rounded(np.array([clip(value)]), bits)[0])
+    nearest = float(round_values(np.array([clip(value)]), bits)[0])
     shown = float(grid.values(number)[0])
     assert shown == (nearest if abs(nearest) >= 2.0**-126 else 0.0)
     if abs(number[0]) < grid.last:
@@ -319,7 +319,7 @@ ROWS = st.lists(
 )
 
 
-def counted(rows, binning, groups=GROUPS):
+def count_rows(rows, binning, groups=GROUPS):
     """Return the table of rows, each a group and a value."""
     group = np.array([g for g, _ in rows], np.int64)
     labels = binning.labels(np.array([x for _, x in rows], np.float64))
@@ -337,14 +337,14 @@ def content(table):
 @given(rows=ROWS)
 def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
     """Binning a table anew is counting its rounded values, by group or of all groups together."""
-    table = counted(rows, FINE)
+    table = count_rows(rows, FINE)
     values = FINE.values(FINE.numbers(FINE.labels(np.array([x for _, x in rows], np.float64))))
     again = [(g, x) for (g, _), x in zip(rows, values.tolist(), strict=True)]
-    assert content(rebinned(table, binning)) == content(counted(again, binning))
-    assert rebinned(table, binning).binning == binning
+    assert content(rebin(table, binning)) == content(count_rows(again, binning))
+    assert rebin(table, binning).binning == binning
     everyone = [(0, x) for _, x in again]
-    pooled = rebinned(table, binning, pooled=True)
-    assert content(pooled) == content(counted(everyone, binning, groups=1))
+    pooled = rebin(table, binning, pooled=True)
+    assert content(pooled) == content(count_rows(everyone, binning, groups=1))
 
 
 # Exact sums
@@ -383,7 +383,7 @@ def test_coordinates_are_the_matrix_times_the_sums():
 def test_groups_beyond_the_limit_are_refused(rows, first):
     """2**33 rows or more, or sums that cannot be sums of so many rows, are TooManyRowsError."""
     with pytest.raises(dfp.errors.TooManyRowsError):
-        statistics([1, rows], [0, first], [0, 0], ["a", "b"]).checked()
+        statistics([1, rows], [0, first], [0, 0], ["a", "b"]).check_rows()
 
 
 # Sums from a table of octaves
@@ -395,9 +395,9 @@ OCTAVES = Octaves()
 FEW = BIN_ROW_LIMIT - 1
 
 
-def stored_values(values):
+def list_stored_values(values):
     """Return values as the table knows them: 22 bits, nothing below the least octave."""
-    rounded_values = rounded(clipped(np.asarray(values, dtype=float)), VALUE_BITS)
+    rounded_values = round_values(clip_values(np.asarray(values, dtype=float)), VALUE_BITS)
     return np.where(np.abs(rounded_values) <= 2.0**-127, 0.0, rounded_values)
 
 
@@ -405,8 +405,10 @@ def excesses(values, binning):
     """Return the excesses of values over the bases of their bins, as the table knows them."""
     labels = binning.labels(np.asarray(values, dtype=float))
     if binning.center:
-        return np.where(labels == 0, 0.0, stored_values(stored_values(values) - binning.center))
-    return stored_values(values) - binning.bases(binning.numbers(labels))
+        return np.where(
+            labels == 0, 0.0, list_stored_values(list_stored_values(values) - binning.center)
+        )
+    return list_stored_values(values) - binning.bases(binning.numbers(labels))
 
 
 def values_in_table(values, binning):
@@ -420,7 +422,7 @@ def octave_table(values, times=1, binning=OCTAVES):
     """Return the octave table of values, each `times` times, added up without any rounding."""
     labels = binning.labels(np.asarray(values, dtype=float))
     excess = excesses(values, binning)
-    squares = rounded(excess * excess, SQUARE_BITS)
+    squares = round_values(excess * excess, SQUARE_BITS)
     sums = {}
     for label, value, square in zip(labels + 0.0, excess, squares, strict=True):
         row = sums.setdefault(float(label), [0, Fraction(0), Fraction(0)])
@@ -613,7 +615,7 @@ def test_second_moments_are_near_those_of_the_values(case, times):
         position = units(bounds, grid, value)
         exact += times * position * position / grid.last
         offset = Fraction(float(base)) - Fraction(bounds.lower)
-        square = Fraction(float(rounded(np.array([distance * distance]), SQUARE_BITS)[0]))
+        square = Fraction(float(round_values(np.array([distance * distance]), SQUARE_BITS)[0]))
         term = square + 2 * offset * Fraction(float(distance)) + offset * offset
         single = term * scale if is_inside else position * position / grid.last
         assert 0 <= single <= grid.last
@@ -638,7 +640,7 @@ def test_sums_of_a_fine_bin_are_exact_up_to_the_limit(exponent, index):
     assert CUT.bases(numbers)[0] == base
     for power in (1, 2):
         smallest, largest = ((end - base) ** power for end in ends)
-        assert rounded(np.array([largest]), SQUARE_BITS)[0] == largest
+        assert round_values(np.array([largest]), SQUARE_BITS)[0] == largest
         exact = Fraction(smallest) + (FEW - 1) * Fraction(largest)
         assert Fraction(float(exact)) == exact
 
@@ -652,7 +654,7 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
     bits that would fail.
     """
     smallest, largest = 2.0**exponent * (1 + 2.0**-21), 2.0 ** (exponent + 1)
-    square = float(rounded(np.array([smallest * smallest]), SQUARE_BITS)[0])
+    square = float(round_values(np.array([smallest * smallest]), SQUARE_BITS)[0])
     finest = 2.0 ** (2 * exponent) * (1 + 2.0 ** (1 - SQUARE_BITS))
     assert square <= finest
     for low, high in ((smallest, largest), (finest, largest * largest)):
@@ -663,7 +665,7 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
     assert Fraction(float(inexact)) != inexact
     rows = np.array([FEW + 1], dtype=np.int64)
     with pytest.raises(dfp.errors.TooManyRowsError):
-        BinTable(pa.table({}), 1, OCTAVES, rows * 0, rows * 0, rows).checked()
+        BinTable(pa.table({}), 1, OCTAVES, rows * 0, rows * 0, rows).check_rows()
 
 
 @given(octave_cases(), st.data())

@@ -33,7 +33,7 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr(histograms, "_SORTED_ROWS", ROWS)
     monkeypatch.setattr(vector_source, "_FETCHED", ROWS)
     monkeypatch.setattr(vector_source, "_block_rows", lambda dimension: ROWS)
-    monkeypatch.setattr(vector_source, "_converted_rows", lambda dimension: ROWS)
+    monkeypatch.setattr(vector_source, "_count_matrix_rows", lambda dimension: ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def ledger(tmp_path_factory):
     return dfp.Ledger(path, rho=1e6, delta=0.9)
 
 
-def frame_of(rows):
+def build_frame(rows):
     """Return rows as a polars frame."""
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
@@ -84,9 +84,9 @@ _folders = itertools.count()
 
 def check(question, kind, keys, ledger, folder, odd):
     """Require the same outcome for full batches, and for one more with an odd row alone."""
-    full = [frame_of(FULL[:ROWS]), frame_of(FULL[ROWS:])]
+    full = [build_frame(FULL[:ROWS]), build_frame(FULL[ROWS:])]
     outcomes = set()
-    for frames in (full, *([*full, frame_of([ODD[name]])] for name in odd)):
+    for frames in (full, *([*full, build_frame([ODD[name]])] for name in odd)):
         directory = folder / str(next(_folders))
         directory.mkdir()
         outcomes.add(

@@ -40,7 +40,7 @@ KINDS = ["cov", "corr", "ratio", "slope", "intercept", "r_squared"]
 LINES = KINDS[3:]
 
 
-def named(kind: str) -> list[str]:
+def name_columns(kind: str) -> list[str]:
     """Return the columns in the order that a statistic takes them: lines name y first."""
     return ["y", "x"] if kind in LINES else ["x", "y"]
 
@@ -52,7 +52,7 @@ def test_terms_are_near_the_products_of_polynomials(kind):
     It is k and, for the rounding of each term, a constant times the factors of the matrix.
     """
     for x_bounds, y_bounds in itertools.product(BOUNDS, BOUNDS):
-        question = getattr(dfp, kind)(*named(kind), x_bounds=x_bounds, y_bounds=y_bounds)
+        question = getattr(dfp, kind)(*name_columns(kind), x_bounds=x_bounds, y_bounds=y_bounds)
         linear, grids = question.linear(grouped=False), question.grids
         pairs = list(itertools.product(ODD, ODD))
         columns = dict(zip("xy", np.array(pairs).T, strict=True))
@@ -73,11 +73,11 @@ def test_terms_are_near_the_products_of_polynomials(kind):
 def test_answers_are_those_of_clipped_values(kind):
     """Without noise to speak of, an answer is that of numpy over clipped values."""
     rows = frame(3000)
-    answer = getattr(rows.dp, kind)(*named(kind), (0, 100), (0, 100), **EXACT)
+    answer = getattr(rows.dp, kind)(*name_columns(kind), (0, 100), (0, 100), **EXACT)
     assert math.isclose(answer, truth(rows)[kind], rel_tol=1e-5)
     assert answer.low <= truth(rows)[kind] <= answer.high
     if kind not in {"slope", "intercept", "ratio"}:
-        swapped = getattr(rows.dp, kind)(*named(kind)[::-1], (0, 100), (0, 100), **EXACT)
+        swapped = getattr(rows.dp, kind)(*name_columns(kind)[::-1], (0, 100), (0, 100), **EXACT)
         assert math.isclose(answer, swapped, rel_tol=1e-5)
 
 
@@ -91,10 +91,12 @@ def test_rows_that_lack_one_value_are_left_out(kind):
     ]  # fmt: skip
     more = pl.concat([rows, pl.DataFrame(lacking * 50, schema=rows.schema)])
     ask = [getattr(table.dp(bounds={"x": (0, 100), "y": (0, 100)}), kind) for table in (rows, more)]
-    plain, other = (question(*named(kind), **EXACT) for question in ask)
+    plain, other = (question(*name_columns(kind), **EXACT) for question in ask)
     assert math.isclose(plain, other, rel_tol=1e-9)
     by = more.with_columns(g=pl.lit(1)).dp.group_by("g", keys=[1])
-    assert getattr(by, kind)(*named(kind), (0, 100), (0, 100), **EXACT)["count"].to_list() == [500]
+    assert getattr(by, kind)(*name_columns(kind), (0, 100), (0, 100), **EXACT)[
+        "count"
+    ].to_list() == [500]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,12 +108,12 @@ def test_functions_leave_out_rows_that_lack_a_value(kind):
     con = duckdb.connect()
     con.register("t", more.to_arrow())
     sql_udfs.register(con, epsilon=1e9)
-    call = f"dp_{kind}({', '.join(named(kind))}, 0, 100, 0, 100)"
+    call = f"dp_{kind}({', '.join(name_columns(kind))}, 0, 100, 0, 100)"
     (registered,) = con.execute(f"SELECT {call} FROM t").fetchone()
     stated = dfp.sql(f"SELECT {call} AS answer FROM t", t=more, epsilon=1e9)["answer"][0]
     for answer in (registered, stated):
         assert math.isclose(answer, truth(rows)[kind], rel_tol=1e-5)
-    words = ", ".join([named(kind)[0], f"CAST({named(kind)[1]} AS VARCHAR)"])
+    words = ", ".join([name_columns(kind)[0], f"CAST({name_columns(kind)[1]} AS VARCHAR)"])
     with pytest.raises(duckdb.Error, match="second argument is declared VARCHAR"):
         con.execute(f"SELECT dp_{kind}({words}, 0, 100, 0, 100) FROM t")
 
@@ -202,7 +204,7 @@ def test_a_constant_column_has_no_correlation():
 
 def found_answers(rows, kind, terms):
     """Yield value, low, high and note of an answer without bounds, by entry point."""
-    ask, columns = getattr(dfp, kind)(*named(kind)), ", ".join(named(kind))
+    ask, columns = getattr(dfp, kind)(*name_columns(kind)), ", ".join(name_columns(kind))
     reader = pa.RecordBatchReader.from_batches(rows.to_arrow().schema, rows.to_arrow().to_batches())
     for frame_ in (rows, rows.lazy(), dfp.frame(reader)):
         private = frame_.dp if isinstance(frame_, pl.DataFrame | pl.LazyFrame) else frame_

@@ -24,7 +24,7 @@ from scipy import stats
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, bin_table, regridded, steps_within
+from dfprivacy.measurement.bin_table import BinTable, bin_table, regrid, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
@@ -38,8 +38,8 @@ from dfprivacy.statistics.estimators.quantile import (
     RankLaw,
     find_magnitudes,
     largest_loss,
+    rank_rows,
     rank_runs,
-    ranked_rows,
     rows_between,
     select_ends,
     select_quantiles,
@@ -66,7 +66,7 @@ class Line:
         return labels.astype(np.int64)
 
 
-def table_of(groups, binning=Line(2)):
+def build_table(groups, binning=Line(2)):
     """Make a table from one list of bin numbers a group."""
     group = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
     numbers = np.array([number for rows in groups for number in rows], np.int64)
@@ -75,7 +75,7 @@ def table_of(groups, binning=Line(2)):
     return bin_table(pa.table({}), len(groups), binning, group, labels, rows=ones)
 
 
-def expanded(runs):
+def expand_losses(runs):
     """Return the loss of each candidate, one dictionary a group; no candidate comes twice."""
     stops = [*runs.group_starts[1:].tolist(), len(runs.first)]
     group_losses = []
@@ -104,7 +104,7 @@ def rank_error(rows, candidate, q):
     return max(0, below - q * len(rows), q * len(rows) - upto)
 
 
-def law_of(loss, levels=1, candidates=5):
+def find_law(loss, levels=1, candidates=5):
     """Return a law whose count is as noisy as a third of a level's loss makes it."""
     return RankLaw(loss, loss.share(THIRD).noise(1, 1), candidates, levels)
 
@@ -117,9 +117,9 @@ def multisets(last, max_size):
 NO_CAP = 2**53 - 1
 
 
-def losses_of(table, target, cap=NO_CAP):
+def list_losses(table, target, cap=NO_CAP):
     targets = np.full(table.groups, target, np.int64)
-    return expanded(rank_runs(ranked_rows(table), targets, cap))
+    return expand_losses(rank_runs(rank_rows(table), targets, cap))
 
 
 @pytest.mark.parametrize("target", range(-2, 11))
@@ -127,7 +127,7 @@ def losses_of(table, target, cap=NO_CAP):
 def test_losses_are_the_formula(target, cap):
     """Every candidate of the grid has its loss, for all small data sets at once."""
     groups = list(multisets(2, 4))
-    for rows, losses in zip(groups, losses_of(table_of(groups), target, cap), strict=True):
+    for rows, losses in zip(groups, list_losses(build_table(groups), target, cap), strict=True):
         assert losses == {c: min(cap, rank_loss(rows, c, target)) for c in range(-2, 3)}
 
 
@@ -138,7 +138,7 @@ def test_losses_on_significant_bits(target):
     random = np.random.default_rng(5)
     groups = [random.integers(-grid.last, grid.last + 1, size).tolist() for size in (0, 1, 7, 40)]
     groups += [[-grid.last, -grid.last, grid.last], [0] * 9]
-    group_losses = losses_of(table_of(groups, grid), target)
+    group_losses = list_losses(build_table(groups, grid), target)
     for rows, losses in zip(groups, group_losses, strict=True):
         everything = range(-grid.last, grid.last + 1)
         assert losses == {c: rank_loss(rows, c, target) for c in everything}
@@ -151,7 +151,7 @@ def test_one_row_moves_a_loss_by_at_most_one(aim, public_rows, cap):
     """With the target aim + n - m, m public, each loss moves by at most 1, and somewhere by 1."""
     groups = list(multisets(2, 4))
     targets = np.array([aim + len(rows) - public_rows for rows in groups], np.int64)
-    group_losses = expanded(rank_runs(ranked_rows(table_of(groups)), targets, cap))
+    group_losses = expand_losses(rank_runs(rank_rows(build_table(groups)), targets, cap))
     losses = dict(zip(groups, group_losses, strict=True))
     moves = {
         abs(losses[rows][c] - losses[tuple(sorted((*rows, row)))][c])
@@ -167,7 +167,7 @@ def test_large_counts_do_not_overflow():
     group = np.zeros(4, np.int64)
     table = BinTable(pa.table({}), 1, SignificantBits(1), group, bins, rows)
     target = 2**33 + 12345
-    for candidate, loss in losses_of(table, target)[0].items():
+    for candidate, loss in list_losses(table, target)[0].items():
         below = int(rows[bins < candidate].sum())
         upto = int(rows[bins <= candidate].sum())
         assert loss == max(0, 2 * below - target, target - 2 * upto)
@@ -190,7 +190,7 @@ def test_aims_are_the_level_moved_inwards(q, loss):
 
     Where m is less than twice as far, it is m / 2.
     """
-    law = law_of(loss, candidates=100)
+    law = find_law(loss, candidates=100)
     inwards = law.margin if 0 < q < 1 else law.inwards
     for rows in range(5 * inwards):
         (twice,) = law.aims(q, np.array([rows])).tolist()
@@ -200,9 +200,9 @@ def test_aims_are_the_level_moved_inwards(q, loss):
         assert twice % 2 == 0 or expected.denominator > 1
 
 
-def selected(table, qs, loss):
+def select_levels(table, qs, loss):
     """Select among exact counts, each level at the whole loss."""
-    law = law_of(loss, len(set(qs)), 2 * table.binning.last + 1)
+    law = find_law(loss, len(set(qs)), 2 * table.binning.last + 1)
     return select_quantiles(table, qs, table.totals(), law)
 
 
@@ -212,7 +212,7 @@ def selected(table, qs, loss):
 )
 def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
     """Answers fit the data, ties included, but for one row that aims move in, and one of a list."""
-    answers = selected(table_of(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
+    answers = select_levels(build_table(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
     assert answers.shape == (len(qs), len(groups))
     assert answers.dtype == np.int64
     for rows, group_answers in zip(groups, answers.T.tolist(), strict=True):
@@ -228,7 +228,7 @@ def test_heavy_atoms(loss):
     grid = SignificantBits(10)
     rows = [-700] * 5 + [0] * 900 + list(range(1000, 1095))
     qs = [Fraction(i, 20) for i in range(1, 20)]
-    answers = selected(table_of([rows, rows], grid), qs, loss)
+    answers = select_levels(build_table([rows, rows], grid), qs, loss)
     for q, pair in zip(qs, answers.tolist(), strict=True):
         assert q > Fraction(905, 1000) or pair == [0, 0]
         assert q <= Fraction(905, 1000) or all(
@@ -242,20 +242,20 @@ def test_answers_never_cross(epsilon):
     groups = [np.random.default_rng(7).integers(-50, 50, 40).tolist(), [], [3] * 30] * 60
     qs = [Fraction(i, 12) for i in range(13)]
     grid = SignificantBits(4)
-    law = law_of(Epsilon(epsilon), 13, 2 * grid.last + 1)
+    law = find_law(Epsilon(epsilon), 13, 2 * grid.last + 1)
     for counts in ([40, 0, 30], [-9, 10**15, 2**70], [4000, 3, 0]):
         rows = np.array(counts * 60, object)
-        answers = select_quantiles(table_of(groups, grid), qs, rows, law)
+        answers = select_quantiles(build_table(groups, grid), qs, rows, law)
         assert (np.diff(answers, axis=0) >= 0).all()
         assert np.abs(answers).max() <= grid.last
 
 
 def test_levels_are_answered_in_the_order_asked():
     """Order and repetition of the levels change nothing: same bytes, same answers."""
-    table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
-    ascending = draw_numbered(selected, table, LEVELS, Epsilon(HALF))
+    table = build_table([[-2, 0, 1, 1], [], [2]] * 50)
+    ascending = draw_numbered(select_levels, table, LEVELS, Epsilon(HALF))
     order = [3, 0, 5, 3, 1, 4, 2, 0]
-    mixed = draw_numbered(selected, table, [LEVELS[i] for i in order], Epsilon(HALF))
+    mixed = draw_numbered(select_levels, table, [LEVELS[i] for i in order], Epsilon(HALF))
     assert mixed.tolist() == ascending[order].tolist()
 
 
@@ -264,7 +264,7 @@ def test_chunks_change_no_law(monkeypatch):
     groups = [[group % 5 - 2] * (5 + group % 3) for group in range(200)]
     for chunk in (1, 5, 64):
         monkeypatch.setattr(quantile, "CHUNK", chunk)
-        answers = selected(table_of(groups), [THIRD, HALF], SURE)
+        answers = select_levels(build_table(groups), [THIRD, HALF], SURE)
         assert answers.tolist() == [[rows[0] for rows in groups]] * 2
 
 
@@ -280,7 +280,7 @@ def chance_beyond(size, q, law, noisy_size):
     table = bin_table(
         pa.table({}), 1, GRID, np.zeros(1, np.int64), np.ones(1), rows=np.array([size])
     )
-    ranked = ranked_rows(table)
+    ranked = rank_rows(table)
     target = law.aims(q, np.array([noisy_size])) + size - noisy_size
     runs = rank_runs(ranked, target, quantile.largest_loss(law.selection))
     weights = runs.length * np.exp(-float(law.selection.rate) * (runs.loss - runs.loss.min()))
@@ -294,7 +294,7 @@ def test_extremes_are_among_the_rows(q, rho):
 
     Exact probabilities of the exponential mechanism, summed over the noise of the count.
     """
-    law = law_of(Rho(rho), 1, WIDTH)
+    law = find_law(Rho(rho), 1, WIDTH)
     off = law.noise.quantile(1e-6)
     noises = np.unique(np.linspace(-off, off, 25).round().astype(int))
     chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
@@ -323,7 +323,7 @@ def test_ranks_are_off_by_no_more_than_is_said(name, loss, levels):
     law = part.law(loss, 2 * SignificantBits(17).last + 1)
     for size in (law.least_rows(HALF) * 5 // 4, 40 * law.least_rows(HALF)):
         rows = np.sort(draw_rows(name, size))
-        answers = part.measured(copies_of(rows, bits=17)).answer(loss, None).answers["x"]
+        answers = part.read_measurement(copy_rows(rows, bits=17)).answer(loss, None).answers["x"]
         for q, answer in zip(qs, answers, strict=True):
             value = answer.columns(LEVEL)[0]
             labels = SignificantBits(17).labels(rows)
@@ -363,11 +363,11 @@ def test_answers_are_seldom_far_from_all_rows(name, qs, rows):
 def test_more_levels_and_more_candidates_need_more_rows():
     """The choice to show an answer depends on public numbers: rounds of a list, and candidates."""
     loss = Epsilon(Fraction(1))
-    inwards = [law_of(loss, m, WIDTH).inwards for m in (1, 2, 8)]
+    inwards = [find_law(loss, m, WIDTH).inwards for m in (1, 2, 8)]
     assert inwards == sorted(set(inwards))
-    fewer = [law_of(loss, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
+    fewer = [find_law(loss, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
     assert fewer == sorted(set(fewer))
-    tenth, full = law_of(loss.share(Fraction(1, 10)), 1, WIDTH), law_of(loss, 1, WIDTH)
+    tenth, full = find_law(loss.share(Fraction(1, 10)), 1, WIDTH), find_law(loss, 1, WIDTH)
     assert 8 * full.least_rows(HALF) < tenth.least_rows(HALF) < 11 * full.least_rows(HALF)
     assert tenth.rank_error(HALF, np.array([10**6]))[0] < 200
 
@@ -377,7 +377,7 @@ def test_rows_of_a_bin_are_divided_between_blocks(rows, cut):
     """Both parts of a block have its rows once; a row more is in one of both, wherever it comes."""
 
     def parts(values):
-        block = ranked_rows(table_of([values], Line(3)), ties=8)
+        block = rank_rows(build_table([values], Line(3)), ties=8)
         return [int(part.size[0]) for part in block.cut(np.array([cut]))]
 
     below, above = parts(rows)
@@ -398,9 +398,9 @@ def test_a_row_moves_the_losses_of_one_block(aims):
     low, high = aims[0], aims[-1]
 
     def losses(values, cut):
-        blocks = ranked_rows(table_of([values], Line(1)), ties=4).cut(np.array([cut]))
+        blocks = rank_rows(build_table([values], Line(1)), ties=4).cut(np.array([cut]))
         runs = [rank_runs(block, (high - low) // 2 + block.size, NO_CAP) for block in blocks]
-        return [expanded(run)[0] if len(run.first) else {} for run in runs]
+        return [expand_losses(run)[0] if len(run.first) else {} for run in runs]
 
     for counts in itertools.product((0, 1, 3), repeat=3):
         rows = [value - 1 for value, many in enumerate(counts) for _ in range(many)]
@@ -450,8 +450,8 @@ def test_losses_on_steps(ends, target):
     groups = [random.integers(-12, 13, size).tolist() for size in (0, 1, 6, 30)]
     grid = SignificantBits(16)
     numbers = [grid.numbers(np.array(rows, float)).tolist() for rows in groups]
-    table = regridded(table_of(numbers, grid), steps)
-    for rows, losses in zip(groups, losses_of(table, target), strict=True):
+    table = regrid(build_table(numbers, grid), steps)
+    for rows, losses in zip(groups, list_losses(table, target), strict=True):
         clipped = np.clip(rows, *ends).tolist()
         everything = range(ends[0], ends[1] + 1)
         assert losses == {c: rank_loss(clipped, c, target) for c in everything}
@@ -506,7 +506,7 @@ def test_quantiles_of_integers_are_whole_numbers():
 # Sizes that all groups together tell
 
 
-def sizes_of(values, *, integers=False, bits=8):
+def find_sizes(values, *, integers=False, bits=8):
     """Return the sizes that many copies of some values tell, without noise to speak of."""
     grid = SignificantBits(bits)
     labels = np.repeat(grid.labels(np.array(values, float)), 99)
@@ -525,10 +525,10 @@ def test_values_are_told_within_the_sizes_that_were_seen(integers, seen, samples
 
     Those as large as some that were seen are told to all bits of the grid.
     """
-    grid = sizes_of(seen, integers=integers, bits=16)
+    grid = find_sizes(seen, integers=integers, bits=16)
     values = grid.bins.labels(np.array(samples, float))
     numbers = grid.numbers(values)
-    decoded, (low, high) = grid.values(numbers), grid.bins_of(numbers)
+    decoded, (low, high) = grid.values(numbers), grid.find_bins(numbers)
     bins = grid.bins.numbers(values)
     assert ((low <= bins) & (bins <= high)).all()
     assert (np.sign(numbers) == np.sign(bins)).all()
@@ -547,10 +547,12 @@ def test_candidates_of_integers_are_integers():
 
     Integers may be declared, or be all that stands out.
     """
-    for grid in (sizes_of([1, 1000], integers=is_integer, bits=16) for is_integer in (True, False)):
+    for grid in (
+        find_sizes([1, 1000], integers=is_integer, bits=16) for is_integer in (True, False)
+    ):
         assert grid.values(np.arange(1, 1024)).tolist() == list(range(1, 1024))
         assert 1024 <= grid.last <= 1024 + 8 * 2**7 + 1
-    assert sizes_of([1, 1000.5], bits=16).last > 300_000
+    assert find_sizes([1, 1000.5], bits=16).last > 300_000
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.5}], ids=str)
@@ -564,11 +566,11 @@ def test_a_row_is_in_one_count_of_all_groups(loss, unit, monkeypatch):
     """
     seen, plain = [], quantile.add_to
 
-    def watched(counts, noise):
+    def watch_rows(counts, noise):
         seen.append((counts, noise))
         return plain(counts, noise)
 
-    monkeypatch.setattr(quantile, "add_to", watched)
+    monkeypatch.setattr(quantile, "add_to", watch_rows)
     values = np.random.default_rng(1).lognormal(3, 2, 600) * np.repeat([-1, 1, 0], 200)
     frame = pl.DataFrame({"g": np.arange(600) % 6, "x": values, "u": np.arange(600)})
     for rows in (600, 599, 300, 299, 1):
@@ -627,7 +629,7 @@ GROUPS = 400
 LEVEL = 0.95
 
 
-def copies_of(values, bits=8, groups=GROUPS):
+def copy_rows(values, bits=8, groups=GROUPS):
     """Return a table of many groups that all hold these values."""
     grid = SignificantBits(bits)
     labels, rows = np.unique(grid.labels(np.asarray(values, float)), return_counts=True)
@@ -640,11 +642,11 @@ def released(values, qs, loss, level=LEVEL):
     """Return values, low and high of each level, by group."""
     questions = {str(q): dfp.quantile("x", q, ends=True) for q in qs}
     (part,) = split(questions, grouped=True)
-    answers = part.measured(copies_of(values)).answer(loss, None).answers
+    answers = part.read_measurement(copy_rows(values)).answer(loss, None).answers
     return [answers[name][0].columns(level)[:3] for name in questions]
 
 
-def quantile_of(values, q):
+def find_quantile(values, q):
     """Return the smallest value that a part q of the values reach."""
     return np.sort(values)[max(math.ceil(q * len(values)), 1) - 1]
 
@@ -675,7 +677,7 @@ def test_an_interval_holds_the_quantile_of_the_rows(name, loss):
         values = draw_rows(name, size)
         for qs in ([0.5], [0.25, 0.9]):
             for q, (value, low, high) in zip(qs, released(values, qs, loss), strict=True):
-                truth = quantile_of(values, q)
+                truth = find_quantile(values, q)
                 hits = int(((low <= truth) & (truth <= high)).sum())
                 assert stats.binomtest(hits, GROUPS, LEVEL, alternative="less").pvalue > 1e-9
                 assert ((low <= value) | np.isnan(value)).all()
@@ -737,7 +739,7 @@ def test_each_row_is_counted_in_one_part():
 def test_ends_are_as_far_as_the_law_says():
     """At a large epsilon the ends are the values at the ranks that `EndsLaw.apart` names."""
     loss = Epsilon(Fraction(200))
-    table = copies_of(np.arange(1, 5001), bits=16, groups=3)
+    table = copy_rows(np.arange(1, 5001), bits=16, groups=3)
     law = EndsLaw(loss, Epsilon(1).noise(1, 1), loss.noise(1, 1), 2)
     levels = [Fraction(1, 4), HALF]
     rows = np.full(3, 5000)

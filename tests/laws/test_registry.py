@@ -185,7 +185,7 @@ def test_every_door_gives_the_same_answer(kind, connection, tmp_path):
     if kind.kind in OWN:
         sql_udfs.register(connection, epsilon=1e9)
     for name in (kind.kind, *kind.sql_aliases):
-        call = call_of(name, question)
+        call = write_call(name, question)
         (answer,) = connection.execute(f"SELECT {call} FROM t").fetchone()
         answers[f"{call} registered"] = numbers(answer)
         released = dfp.sql(f"SELECT {call} AS answer FROM t", t=frame, epsilon=1e9)
@@ -252,7 +252,7 @@ def numbers(answer) -> list[float]:
     return [float(answer)]
 
 
-def call_of(name: str, question: Statistic) -> str:
+def write_call(name: str, question: Statistic) -> str:
     """Return the SQL call that asks a question, within its bounds if it has any."""
     arguments = [*question.columns]
     for argument in question.arguments():

@@ -24,12 +24,12 @@ from dfprivacy.measurement.vectors import (
     Shifted,
     Windows,
     distance_bins,
-    distance_of,
     distance_slots,
+    find_bin_middle,
+    find_squared_limit,
     hadamard,
     incomplete,
-    padded_size,
-    squared_limit,
+    pad_size,
     vector_grid,
 )
 
@@ -52,7 +52,7 @@ def test_sums_on_the_grid_stay_exact(dimension):
     for radius in (1e-250, 0.3, 1.0, 28.0, 1e250):
         grid = vector_grid(dimension, radius)
         assert dimension * (2 * grid.largest) ** 2 <= 2**53
-        assert padded_size(dimension) * grid.largest < 2**53
+        assert pad_size(dimension) * grid.largest < 2**53
         assert grid.largest * grid.step == pytest.approx(radius, rel=2 ** -(grid.bits - 1))
         assert 2 ** (grid.bits - 1) <= grid.largest <= 2**grid.bits
 
@@ -77,7 +77,7 @@ def test_a_row_becomes_integers_by_itself(x, radius):
 def test_rotation_is_the_matrix_product(dimension):
     """The fast transform gives H D x in exact integers, and `undo` gives x back."""
     x = draw_integers(9, dimension)
-    size = padded_size(dimension)
+    size = pad_size(dimension)
     signs = np.where(np.random.default_rng(1).random(size) < 0.5, 1.0, -1.0)
     rotation = Rotation(signs, dimension)
     turned = rotation.apply(x, 1.0, Buffers()).copy()
@@ -92,7 +92,7 @@ def test_rotation_is_the_matrix_product(dimension):
 
 def tables(dimension):
     """Return one table of each dense kind, by name."""
-    size = padded_size(dimension)
+    size = pad_size(dimension)
     rotation = Rotation(np.where(np.arange(size) % 3, 1.0, -1.0), dimension)
     windows = Windows(np.full(size, -(2.0**22)), 15, 256)
     center = np.arange(dimension) * 100.0
@@ -139,8 +139,8 @@ def test_norms_are_counted_exactly(row):
     table, squared = NormCounts(Shifted(np.zeros(3), 13)), int(sum(row * row))
     table.add(row[np.newaxis].astype(float), Buffers())
     ((bin_number,),) = np.nonzero(table.counts)
-    assert squared < squared_limit(int(bin_number))
-    assert squared >= (squared_limit(int(bin_number) - 1) if bin_number else 0)
+    assert squared < find_squared_limit(int(bin_number))
+    assert squared >= (find_squared_limit(int(bin_number) - 1) if bin_number else 0)
 
 
 def test_norms_have_bins_at_the_ends():
@@ -150,7 +150,7 @@ def test_norms_have_bins_at_the_ends():
     assert norms.counts[0] == 1
     assert norms.counts[1 + 4 * 16 + 9] == 2  # 25 = 16 * (1 + 9 / 16)
     assert norms.counts[-1] == 2
-    assert squared_limit(len(norms.counts) - 1) == 64
+    assert find_squared_limit(len(norms.counts) - 1) == 64
 
 
 @given(
@@ -181,7 +181,7 @@ def test_distance_bins_are_monotone_and_within_a_sixteenth_octave():
     slots = distance_slots(values.copy(), distance_bins(bits) + 2)
     assert (np.diff(slots) >= 0).all()
     assert slots[0] == 1
-    middle = distance_of(slots - 1)
+    middle = find_bin_middle(slots - 1)
     assert middle[0] == 0
     np.testing.assert_allclose(middle[1:], values[1:], rtol=1 / 31)
     ends = np.array([np.inf, 0.0, 0.5])

@@ -93,19 +93,19 @@ def test_forged_reports_are_counted_and_left_out(protocol, reports):
     other = dfp.local.gaussian_mean(users=3000, epsilon=2, sigma=2.0, limit=64)
     fields = {name: reports.column(name).to_numpy() for name in reports.column_names}
 
-    def forged(**changed):
+    def forge(**changed):
         return pa.table({**{name: values[:7] for name, values in fields.items()}, **changed})
 
     bad = {
-        "protocol": [other.reports(VALUES)[:7], forged(protocol=np.zeros(7, np.int64))],
-        "user": [forged(user=np.full(7, 3000)), forged(user=np.full(7, -1))],
+        "protocol": [other.reports(VALUES)[:7], forge(protocol=np.zeros(7, np.int64))],
+        "user": [forge(user=np.full(7, 3000)), forge(user=np.full(7, -1))],
         "group": [
-            forged(group=fields["group"][:7] + 1),
-            forged(group=np.full(7, -1)),
-            forged(user=(fields["user"][:7] + 1) % 3000, group=np.full(7, 10**6)),
+            forge(group=fields["group"][:7] + 1),
+            forge(group=np.full(7, -1)),
+            forge(user=(fields["user"][:7] + 1) % 3000, group=np.full(7, 10**6)),
         ],
-        "value": [forged(value=np.full(7, 2**60)), forged(value=np.full(7, -(2**60)))],
-        "malformed": [forged(value=pa.nulls(7, pa.int64())), forged(user=pa.nulls(7, pa.int64()))],
+        "value": [forge(value=np.full(7, 2**60)), forge(value=np.full(7, -(2**60)))],
+        "malformed": [forge(value=pa.nulls(7, pa.int64())), forge(user=pa.nulls(7, pa.int64()))],
     }
     for reason, tables in bad.items():
         for table in tables:

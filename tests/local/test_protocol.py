@@ -24,7 +24,7 @@ PLANS = {
 }
 
 
-def planned(name, **more):
+def plan_rounds(name, **more):
     return dfp.local.gaussian_mean(**{"users": 6000, "epsilon": 2, **PLANS[name], **more})
 
 
@@ -35,14 +35,14 @@ def vectors(**more):
 @pytest.fixture(params=[*PLANS, "vectors"])
 def protocol(request):
     """One protocol after the other, in its first round."""
-    return vectors() if request.param == "vectors" else planned(request.param)
+    return vectors() if request.param == "vectors" else plan_rounds(request.param)
 
 
-def rounds_of(protocol):
+def list_rounds(protocol):
     """Yield every round of a protocol."""
     yield protocol
     while protocol.round < protocol.rounds:
-        protocol = protocol.aggregate(protocol.reports(values_of(protocol))).next_round()
+        protocol = protocol.aggregate(protocol.reports(list_values(protocol))).next_round()
         yield protocol
 
 
@@ -50,14 +50,14 @@ VALUES = np.random.default_rng(5).normal(10.0, 2.0, 6000)
 PAIRS = np.random.default_rng(2).normal(3.0, 1.0, (6000, 2))
 
 
-def values_of(protocol):
+def list_values(protocol):
     """Return the values of the users of a protocol: a number each, or two."""
     return PAIRS if protocol.rounds == 3 else VALUES
 
 
 def test_json_carries_everything(protocol):
     """A protocol read back is equal, has the same fingerprint and asks the same, in every round."""
-    for stage in rounds_of(protocol):
+    for stage in list_rounds(protocol):
         back = dfp.local.Protocol.from_json(stage.to_json())
         assert back == stage
         assert (back.fingerprint, back.queries) == (stage.fingerprint, stage.queries)
@@ -69,7 +69,7 @@ def test_a_changed_protocol_is_refused(protocol):
     ask = written["asks"][0]
     ask |= {"levels": [9]} if "levels" in ask else {"height": 7}
     named = '{"format": "dfprivacy local 1"}'
-    single_round = json.loads(planned("known, one round").to_json())
+    single_round = json.loads(plan_rounds("known, one round").to_json())
     parts = json.dumps({**single_round, "shares": ["1"]})  # and asks two parts
     for text in (json.dumps(written), parts, "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
@@ -79,14 +79,15 @@ def test_a_changed_protocol_is_refused(protocol):
 def test_everybody_is_asked_exactly_once(protocol):
     """Over all rounds every user sends one message (sequential interactivity)."""
     reports = [
-        stage.reports(values_of(stage)).column("user").to_numpy() for stage in rounds_of(protocol)
+        stage.reports(list_values(stage)).column("user").to_numpy()
+        for stage in list_rounds(protocol)
     ]
     assert sorted(np.concatenate(reports).tolist()) == list(range(6000))
 
 
 def test_one_by_one_and_all_at_once_is_the_same_form(protocol):
     """`report` of each user and `reports` of all have the same users, groups and fields."""
-    values = values_of(protocol)[:300].tolist()
+    values = list_values(protocol)[:300].tolist()
     table = protocol.reports(values)
     single = [protocol.report(value, user) for user, value in enumerate(values)]
     rows = [row for row in single if row is not None]
@@ -97,10 +98,10 @@ def test_one_by_one_and_all_at_once_is_the_same_form(protocol):
 
 def test_a_missing_value_looks_like_any_other(protocol):
     """NULL and NaN, or vectors that lack a coordinate, make reports of the same form."""
-    for stage in rounds_of(protocol):
+    for stage in list_rounds(protocol):
         nothing = [[1.0, None], None, [1.0, 2.0, 3.0]] if stage.rounds == 3 else [None, math.nan]
         missing = stage.reports(nothing * (6000 // len(nothing)))
-        table = stage.reports(values_of(stage))
+        table = stage.reports(list_values(stage))
         assert missing.schema == table.schema
         for name in ("protocol", "user", "group"):
             assert missing.column(name).equals(table.column(name))
@@ -120,11 +121,11 @@ def test_an_array_of_any_type_is_reported_as_numpys_own(kind, protocol):
 
     Arithmetic leaves out what is under a mask: noise as well, and the value would be sent.
     """
-    values = values_of(protocol)
+    values = list_values(protocol)
     hidden = (np.arange(values.size).reshape(values.shape) % 5 == 0) & (kind == "masked")
     array = np.ma.masked_array(values, mask=hidden) if kind == "masked" else values.view(Deaf)
     plain = np.where(hidden, np.nan, values)
-    for stage in rounds_of(protocol):
+    for stage in list_rounds(protocol):
         reports, plain_reports = (
             stage.reports(data, entropy=NumberedBytes()) for data in (array, plain)
         )
@@ -135,7 +136,7 @@ def test_an_array_of_any_type_is_reported_as_numpys_own(kind, protocol):
 def test_a_masked_value_is_a_missing_one(name):
     """One owner's masked number is reported as None is, of the same random bytes."""
     reports = [
-        planned(name, campaign="c").report(value, user, entropy=NumberedBytes())
+        plan_rounds(name, campaign="c").report(value, user, entropy=NumberedBytes())
         for user in range(20)
         for value in (np.ma.masked, None)
     ]
@@ -145,7 +146,7 @@ def test_a_masked_value_is_a_missing_one(name):
 @pytest.mark.parametrize("named", [False, True])
 def test_a_user_who_is_there_twice_is_refused(named):
     """One call makes one message a user at most."""
-    protocol = planned("known, one round", named=named)
+    protocol = plan_rounds("known, one round", named=named)
     users = ["ann", "bob", "ann"] if named else [3, 5, 3]
     with pytest.raises(dfp.errors.InvalidProtocolError, match="twice"):
         protocol.reports([1.0, 2.0, 3.0], users)
@@ -156,12 +157,12 @@ def test_masked_users_are_refused(protocol):
     """Under a mask is no user, whatever number lies there."""
     users = np.ma.masked_array(np.arange(6000), mask=np.arange(6000) == 7)
     with pytest.raises(dfp.errors.InvalidProtocolError):
-        protocol.reports(values_of(protocol), users)
+        protocol.reports(list_values(protocol), users)
 
 
 def test_a_missing_digit_is_uniform():
     """Reports without a value are spread evenly over the digits (false alarms below 1e-9)."""
-    protocol = planned("known, two rounds", users=40_000)
+    protocol = plan_rounds("known, two rounds", users=40_000)
     table = protocol.reports([None] * 40_000)
     counts = np.bincount(table.column("value").to_numpy(), minlength=4)
     expected = len(table) / 4
@@ -170,7 +171,7 @@ def test_a_missing_digit_is_uniform():
 
 def test_values_beyond_the_range_are_clipped():
     """A value beyond the limit, however far, is reported as the limit is."""
-    protocol = planned("unknown, two rounds", epsilon=64)
+    protocol = plan_rounds("unknown, two rounds", epsilon=64)
     high = protocol.reports([1e300, float("inf"), 2.0**70] * 2000).column("value")
     assert high.equals(protocol.reports([64.0] * 6000).column("value"))
     low = protocol.reports([-1e300, -float("inf"), -(2.0**70)] * 2000).column("value")
@@ -184,16 +185,16 @@ def test_users_of_another_kind_are_refused(protocol):
             protocol.report(1.0, user)
     for users in ([0, 6000], [0.5, 1.5], ["a", "b"], [1]):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="users of this protocol"):
-            protocol.reports(values_of(protocol)[:2], users)
+            protocol.reports(list_values(protocol)[:2], users)
 
 
 def test_named_users_report_under_a_number_of_their_own():
     """With names the same name has the same number in a campaign, and another one elsewhere."""
-    protocol = planned("known, one round", named=True, campaign="first")
+    protocol = plan_rounds("known, one round", named=True, campaign="first")
     numbers = protocol.reports([1.0, 2.0], ["ann", "bob"]).column("user").to_pylist()
     assert numbers[0] != numbers[1]
     assert protocol.report(1.0, "ann")["user"] == numbers[0]
-    other = planned("known, one round", named=True, campaign="second")
+    other = plan_rounds("known, one round", named=True, campaign="second")
     assert other.report(1.0, "ann")["user"] != numbers[0]
     with pytest.raises(dfp.errors.InvalidProtocolError, match="names"):
         protocol.reports([1.0])
@@ -209,7 +210,7 @@ def test_groups_are_even_and_campaigns_independent():
     """
     tables = []
     for campaign in ("one", "two"):
-        protocol = planned("known, two rounds", users=180_000, campaign=campaign)
+        protocol = plan_rounds("known, two rounds", users=180_000, campaign=campaign)
         groups = protocol.reports([0.0] * 180_000)
         counts = np.bincount(groups.column("group").to_numpy())
         assert len(counts) == len(protocol.plan.levels) == 6
@@ -223,7 +224,7 @@ def test_groups_are_even_and_campaigns_independent():
 @pytest.mark.parametrize("sigma", [1.0, 2.0, 1.999, 2.001, 0.3, 1000.0, 1e-5])
 def test_levels_reach_from_sigma_to_the_limit(sigma):
     """The lowest level is floor(log2 sigma); the highest is the least that holds the limit."""
-    plan = planned("known, two rounds", sigma=sigma, limit=2000 * sigma).plan
+    plan = plan_rounds("known, two rounds", sigma=sigma, limit=2000 * sigma).plan
     assert 2.0**plan.low <= sigma < 2.0 ** (plan.low + 1)
     assert 2.0 ** (plan.high - 1) < 2000 * sigma <= 2.0**plan.high == plan.limit
     unknown = dfp.local.gaussian_mean(users=6000, sigma_bounds=(sigma, 9 * sigma)).plan
@@ -259,7 +260,7 @@ BAD = [
 @pytest.mark.parametrize(
     ("make", "arguments", "error"),
     [
-        *((functools.partial(planned, "known, two rounds"), *case) for case in BAD),
+        *((functools.partial(plan_rounds, "known, two rounds"), *case) for case in BAD),
         *((vectors, *case) for case in NO_VECTORS),
     ],
 )
@@ -272,8 +273,8 @@ def test_bad_plans_are_refused(make, arguments, error):
 
 def test_steps_come_in_order(protocol):
     """There is no answer before the last round, no round after it, and none from other reports."""
-    for stage in rounds_of(protocol):
-        aggregate = stage.aggregate(stage.reports(values_of(stage)))
+    for stage in list_rounds(protocol):
+        aggregate = stage.aggregate(stage.reports(list_values(stage)))
         if stage.round < stage.rounds:
             with pytest.raises(dfp.errors.InvalidProtocolError, match=f"round {stage.round} of "):
                 aggregate.estimate()
@@ -281,7 +282,7 @@ def test_steps_come_in_order(protocol):
             assert aggregate.estimate().reports > 0
             with pytest.raises(dfp.errors.InvalidProtocolError, match="last"):
                 aggregate.next_round()
-        other = planned("known, two rounds").aggregate()
+        other = plan_rounds("known, two rounds").aggregate()
         with pytest.raises(dfp.errors.InvalidProtocolError, match="another protocol"):
             stage.estimate(other)
 
@@ -291,7 +292,7 @@ def test_no_protocol_asks_a_part_again():
 
     Each of these texts would ask users of an earlier round for a second message.
     """
-    protocol = planned("known, two rounds", campaign="c")
+    protocol = plan_rounds("known, two rounds", campaign="c")
     second = protocol.aggregate(protocol.reports(VALUES)).next_round()
     vector_protocol = vectors()
     forged = [
@@ -315,7 +316,7 @@ def test_no_protocol_asks_a_part_again():
 @pytest.mark.parametrize("change", [{"round": True}, {"round": 1.0}, {"users": 6e3}, {"named": 0}])
 def test_a_round_has_one_spelling(change):
     """JSON that says the same in other types is not read: it would be a round of another name."""
-    protocol = planned("known, one round", campaign="c")
+    protocol = plan_rounds("known, one round", campaign="c")
     with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps({**json.loads(protocol.to_json()), **change}))
     with pytest.raises(dfp.errors.InvalidProtocolError):
@@ -353,7 +354,7 @@ UNLIKELY += [pd.NaT, math.nan, np.ma.masked, True, np.float16(1), np.array(3.0),
 @pytest.mark.parametrize("value", UNLIKELY, ids=str)
 def test_no_value_raises_or_warns(value):
     """A number of any size and spelling makes a report, and a missing one, without a word."""
-    protocol = planned("unknown, one round")
+    protocol = plan_rounds("unknown, one round")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert set(protocol.report(value, 7)) == {"protocol", "user", "group", "value"}
@@ -363,7 +364,7 @@ def test_no_value_raises_or_warns(value):
 @pytest.mark.parametrize("value", ["3", b"3", 1j, object(), {}])
 def test_what_is_no_number_is_told_by_its_type(value):
     """One value of another type is refused by its type; among numbers it is a missing one."""
-    protocol = planned("unknown, one round")
+    protocol = plan_rounds("unknown, one round")
     with pytest.raises(dfp.UnsupportedDtypeError, match=f"type {type(value).__name__}"):
         protocol.report(value, 7)
     assert len(protocol.reports([*VALUES[1:].tolist(), value])) == 6000

@@ -216,7 +216,7 @@ def test_unbiased_counts_are_right_in_expectation():
     ]
     scale = law.truth - law.lie
     assert [(count - 1000 * law.lie) / scale for count in expected] == truth.tolist()
-    assert np.allclose(law.unbiased(np.array([float(c) for c in expected])), truth)
+    assert np.allclose(law.unbias(np.array([float(c) for c in expected])), truth)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2000), Fraction(65)])

@@ -64,7 +64,7 @@ KINDS = {
 }
 
 
-def published(round_, change):
+def publish_round(round_, change):
     """Return the JSON of a round whose plan and queries were changed together."""
     protocol = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
     written = json.loads(protocol.to_json())
@@ -80,16 +80,16 @@ def published(round_, change):
 def test_a_plan_that_no_round_leads_to_is_refused(round_, change):
     """Owners read no protocol whose radius, center or clip planning and reports can't give."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
-        assert dfp.local.Protocol.from_json(published(*good)).round == good[0]
+        assert dfp.local.Protocol.from_json(publish_round(*good)).round == good[0]
     with pytest.raises(dfp.errors.InvalidProtocolError):
-        dfp.local.Protocol.from_json(published(round_, change))
+        dfp.local.Protocol.from_json(publish_round(round_, change))
 
 
 @pytest.mark.parametrize("rho", ["1/1000000000000", "100000"])
 def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
     """A loss that planning would refuse is not read in the last round either."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
-        written = {**json.loads(published(*good)), "rho": rho}
+        written = {**json.loads(publish_round(*good)), "rho": rho}
         with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Protocol.from_json(json.dumps(written))
 
@@ -99,7 +99,7 @@ def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
 def test_whatever_a_vector_holds_its_owner_reports(radius, leaf):
     """At every radius and clip allowed, no vector warns or is refused; all reports look alike."""
     change = {"radius": radius, "center": [radius, -radius, radius, 0.0], "clip": 2 * radius * leaf}
-    plan = dfp.local.Protocol.from_json(published(3, change))
+    plan = dfp.local.Protocol.from_json(publish_round(3, change))
     odd = [
         [1e308, -1e308, 0],
         [np.inf, -np.inf, 1],

@@ -26,7 +26,7 @@ TOP = 2**BITS
 FILL = 0x6A09E667F3BCC908
 
 
-def filled(size):
+def fill_source(size):
     """Random source that gives one word again and again, so that the reference knows all digits."""
     return struct.pack("=Q", FILL) * (size // 8)
 
@@ -71,7 +71,7 @@ def end_words():
     return ends | powers
 
 
-def crafted(scale, count=1000):
+def craft(scale, count=1000):
     words = np.frombuffer(os.urandom(8 * count), np.uint64) >> np.uint64(1)
     candidates = boundary_words(scale) | end_words() | set(words.tolist())
     return np.array(sorted(word for word in candidates if 0 <= word < TOP), dtype=np.int64)

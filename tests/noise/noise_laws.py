@@ -82,13 +82,13 @@ class GaussianLaw:
         return [math.ceil(3 * self.sigma), math.ceil(5 * self.sigma)]
 
 
-def law_of(noise):
+def find_law(noise):
     if hasattr(noise, "scale"):
         return LaplaceLaw(noise.scale)
     return GaussianLaw(noise.sigma_squared)
 
 
-def merged(counts, expected, min_expected):
+def merge_parts(counts, expected, min_expected):
     """Join bins, the rarest first, until each expects at least `min_expected`."""
     pairs = sorted(zip(expected, counts, strict=True))
     merged_pairs, mass, count = [], 0.0, 0

@@ -49,8 +49,8 @@ from dfprivacy.noise.uniform import (
     LARGEST_LOG,
     LazyUniform,
     Workspace,
-    certified,
     floor_of_scaled_log,
+    is_certified,
     log_exceeds,
     natural_log,
     negative_log,
@@ -63,12 +63,12 @@ from tests.noise.exact_references import (
     WIDE,
     all_digits,
     ball,
-    crafted,
-    filled,
+    craft,
+    fill_source,
     reference_floor,
     reference_log,
 )
-from tests.noise.noise_laws import ALPHA, LaplaceLaw, cumulative, law_of, merged
+from tests.noise.noise_laws import ALPHA, LaplaceLaw, cumulative, find_law, merge_parts
 from tests.numbered_bytes import SOURCE
 
 pytestmark = pytest.mark.usefixtures("permitted")
@@ -86,12 +86,12 @@ def test_comparisons_are_those_of_the_exact_logarithm(level):
     for word in words:
         if 0 <= word < TOP:
             expected = bool(reference_log(all_digits(word)) > ball(level))
-            assert log_exceeds(LazyUniform(word, BITS, filled), Fraction(level)) is expected
+            assert log_exceeds(LazyUniform(word, BITS, fill_source), Fraction(level)) is expected
 
 
 def test_extension_keeps_the_prefix():
     """Fresh digits are appended; those already seen stay."""
-    uniform = LazyUniform(12345, BITS, filled)
+    uniform = LazyUniform(12345, BITS, fill_source)
     uniform.extend()
     assert uniform.mantissa >> 64 == 12345
     assert uniform.bits == BITS + 64
@@ -101,7 +101,7 @@ def test_extension_keeps_the_prefix():
 def test_enclosures_hold_and_shrink():
     """negative_log of a lazy uniform encloses -ln of both ends of its cell, closer each time."""
     for word in (1, 2, 12345, TOP // 3, TOP - 2, TOP - 1):
-        uniform = LazyUniform(word, BITS, filled)
+        uniform = LazyUniform(word, BITS, fill_source)
         widths = []
         for _ in range(4):
             low, high, unit = uniform.negative_log()
@@ -128,7 +128,7 @@ def test_decimal_logarithms_are_correctly_rounded():
 
 def test_vectorized_enclosure_holds():
     """-ln of both ends of a cell lies within the certified error, by ball arithmetic."""
-    words = crafted(Fraction(10), 3000)
+    words = craft(Fraction(10), 3000)
     work = Workspace.of(len(words))
     with np.errstate(all="ignore"):
         negative_log(words, work)
@@ -146,7 +146,7 @@ def test_vectorized_enclosure_holds():
 
 def test_a_logarithm_that_is_off_is_noticed(monkeypatch):
     """The self-test fails for a numpy.log that is wrong by 16 units in the last place."""
-    assert certified()
+    assert is_certified()
     true_log = np.log
     monkeypatch.setattr(logarithms.np, "log", lambda x, **_: true_log(x) * (1 + 16 * 2.0**-52))
     assert not logarithms._log_is_accurate.__wrapped__()
@@ -185,8 +185,8 @@ VARIANCES = [
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_fast_path_is_the_floor_of_the_scaled_logarithm(scale):
     """Whatever the word, the vectorized path gives floor(-scale * ln U) of the infinite U."""
-    words = crafted(scale, 500)
-    magnitudes = Geometric(scale, len(words), filled).draw(words).tolist()
+    words = craft(scale, 500)
+    magnitudes = Geometric(scale, len(words), fill_source).draw(words).tolist()
     for word, magnitude in zip(words.tolist(), magnitudes, strict=True):
         assert magnitude == reference_floor(all_digits(word), scale)
 
@@ -194,14 +194,14 @@ def test_fast_path_is_the_floor_of_the_scaled_logarithm(scale):
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_exact_path_is_the_floor_of_the_scaled_logarithm(scale):
     """The path of integers and decimals gives the same."""
-    for word in crafted(scale, 20).tolist():
-        assert exact_geometric(word, scale, filled) == reference_floor(all_digits(word), scale)
+    for word in craft(scale, 20).tolist():
+        assert exact_geometric(word, scale, fill_source) == reference_floor(all_digits(word), scale)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_certified_answers_hold_for_the_whole_cell(scale):
     """Where the filter agrees, both ends of the closed cell have that floor."""
-    words = crafted(scale, 1000)
+    words = craft(scale, 1000)
     work = Workspace.of(len(words))
     magnitudes = np.empty(len(words), np.int64)
     certain_floors(words, scale, work, magnitudes)
@@ -218,12 +218,12 @@ def test_certified_answers_hold_for_the_whole_cell(scale):
 @pytest.mark.parametrize("scale", WIDE, ids=str)
 def test_wide_scales_split_into_an_exact_high_and_low_part(scale):
     """For 2**33 < scale <= 2**51 the draw is 2**k * floor(-scale / 2**k * ln U) + low bits."""
-    words = crafted(scale / 2**20, 300)
-    sampler = Geometric(scale, len(words), filled)
+    words = craft(scale / 2**20, 300)
+    sampler = Geometric(scale, len(words), fill_source)
     bits = sampler._low_bits
     high_scale = scale / 2**bits
     assert 2**19 <= high_scale <= 2**20
-    low = low_part(FILL, bits, scale, filled)
+    low = low_part(FILL, bits, scale, fill_source)
     assert low == FILL % 2**bits
     for word, magnitude in zip(words.tolist(), sampler.draw(words).tolist(), strict=True):
         assert magnitude == (reference_floor(all_digits(word), high_scale) << bits) + low
@@ -232,13 +232,13 @@ def test_wide_scales_split_into_an_exact_high_and_low_part(scale):
 @pytest.mark.parametrize("scale", WIDE, ids=str)
 def test_surely_kept_words_are_kept(scale):
     """Below the integer threshold every low part passes, by the exact comparison."""
-    bits = Geometric(scale, 1, filled)._low_bits
+    bits = Geometric(scale, 1, fill_source)._low_bits
     limit = surely_kept(scale, bits)
     low = 2**bits - 1
     assert 0 < limit < 2 ** (64 - bits)
     for top in (0, 1, limit // 2, limit - 2, limit - 1):
-        assert log_exceeds(LazyUniform(top, 64 - bits, filled), low / scale)
-    assert not log_exceeds(LazyUniform(2 ** (64 - bits) - 1, 64 - bits, filled), low / scale)
+        assert log_exceeds(LazyUniform(top, 64 - bits, fill_source), low / scale)
+    assert not log_exceeds(LazyUniform(2 ** (64 - bits) - 1, 64 - bits, fill_source), low / scale)
 
 
 @pytest.mark.parametrize(("scale", "bits"), [(Fraction(3), 3), (Fraction(2**40), 21)])
@@ -252,7 +252,7 @@ def test_low_parts_are_kept_by_the_exact_comparison(scale, bits):
                 continue
             digits = all_digits(top, 64 - bits)
             is_kept = bool(reference_log(digits) > ball(low / scale))
-            low_bits = low_part(top << bits | low, bits, scale, filled)
+            low_bits = low_part(top << bits | low, bits, scale, fill_source)
             assert low_bits == (low if is_kept else FILL % 2**bits)
 
 
@@ -265,8 +265,8 @@ def test_gaussian_decisions_are_exact(variance, centered):
     """
     center = Fraction(0) if centered else proposal_center(variance)
     proposals, words = proposals_and_words(variance, center)
-    odds = GaussianOdds(variance, center, len(words), filled)
-    decisions = odds.decided(proposals, words)
+    odds = GaussianOdds(variance, center, len(words), fill_source)
+    decisions = odds.decide(proposals, words)
     accepts, work = np.zeros(len(words), np.bool_), Workspace.of(len(words))
     certain_acceptances(proposals, words, variance, work, accepts, center=center)
     agrees = work.agrees
@@ -330,7 +330,7 @@ def test_laplace_without_the_filter_is_the_same(scale, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_laplace(scale, 400, source)
-    monkeypatch.setattr(samplers, "certified", lambda: False)
+    monkeypatch.setattr(samplers, "is_certified", lambda: False)
     slow = sample_laplace(scale, 400, source.again())
     assert fast.tolist() == slow.tolist()
 
@@ -340,7 +340,7 @@ def test_gaussian_without_the_filter_is_the_same(variance, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_gaussian(variance, 200, source)
-    monkeypatch.setattr(samplers, "certified", lambda: False)
+    monkeypatch.setattr(samplers, "is_certified", lambda: False)
     slow = sample_gaussian(variance, 200, source.again())
     assert fast.tolist() == slow.tolist()
 
@@ -369,7 +369,7 @@ def test_zero_with_a_minus_sign_is_left_out():
 
 def test_deep_tails_are_reached():
     """The all-zero word is extended, not replaced: draws beyond 44 scales exist."""
-    tiny = Geometric(Fraction(1), 1, filled).draw(np.zeros(1, np.int64))
+    tiny = Geometric(Fraction(1), 1, fill_source).draw(np.zeros(1, np.int64))
     assert tiny[0] == reference_floor(all_digits(0), Fraction(1)) > 43
     words = itertools.chain([0] * 12, itertools.repeat(FILL))
     deep = exact_geometric(0, Fraction(1), lambda size: struct.pack("=Q", next(words)))
@@ -448,7 +448,7 @@ def chi_square_p_value(draws, law, least_expected=50):
         expected += (side * len(draws)).tolist()
     counts.append(int((draws == 0).sum()))
     expected.append(law.zero * len(draws))
-    counts, expected = merged(counts, expected, least_expected)
+    counts, expected = merge_parts(counts, expected, least_expected)
     if len(counts) < 2:
         return 1.0
     statistic = sum((c - e) ** 2 / e for c, e in zip(counts, expected, strict=True))
@@ -470,7 +470,7 @@ def test_draws_have_their_law(noise, size):
     errors; as many draws are positive as negative; zero is not counted twice; the far tails are
     neither cut nor heavy; all residues modulo 64 come equally often once the law is wide.
     """
-    draws, law = noise.sample(size), law_of(noise)
+    draws, law = noise.sample(size), find_law(noise)
     assert chi_square_p_value(draws, law) > ALPHA
     values, counts = np.unique(draws, return_counts=True)
     heights = np.cumsum(counts) / size
@@ -500,7 +500,7 @@ def test_a_scale_that_is_a_thousandth_off_would_show(noise):
     """At 2e7 draws the mean of |X| and the bins fit; a scale off by 0.1% would not."""
     size = 20_000_000
     draws = noise.sample(size)
-    law = law_of(noise)
+    law = find_law(noise)
     assert chi_square_p_value(draws, law) > ALPHA
     spread = math.sqrt(law.variance - law.mean_magnitude**2)
     limit = 6.2 * spread / math.sqrt(size)
@@ -531,7 +531,7 @@ def test_huge_scales_are_python_integers_of_the_same_law(noise):
     draws = noise.sample(1500)
     assert draws.dtype == object
     assert all(type(draw) is int for draw in draws)
-    law = law_of(noise)
+    law = find_law(noise)
     spread = math.sqrt(law.variance - law.mean_magnitude**2)
     mean = sum(map(abs, draws)) / len(draws)
     assert abs(mean - law.mean_magnitude) <= 6.2 * spread / math.sqrt(len(draws))
@@ -566,7 +566,7 @@ def test_splitting_leaves_the_geometric_law(scale, bits):
     counts = np.bincount(draws)
     expected = size * (1 - ratio) * ratio ** np.arange(len(counts))
     rest = size * ratio ** len(counts)
-    counts, expected = merged([*counts.tolist(), 0], [*expected.tolist(), rest], 50)
+    counts, expected = merge_parts([*counts.tolist(), 0], [*expected.tolist(), rest], 50)
     statistic = sum((c - e) ** 2 / e for c, e in zip(counts, expected, strict=True))
     assert stats.chi2.sf(statistic, len(counts) - 1) > ALPHA
 

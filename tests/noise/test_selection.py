@@ -63,7 +63,7 @@ class Played:
         return struct.pack(f"={count}Q", *chosen, *[FILL] * (count - len(chosen)))
 
 
-def all_digits_of(mantissa, words=20):
+def list_digits(mantissa, words=20):
     bits = BITS
     for _ in range(words):
         mantissa, bits = (mantissa << 64) | FILL, bits + 64
@@ -77,7 +77,7 @@ def reference_key(uniform, length, level, times):
     return arrival.log() + ball(level)
 
 
-def crafted_words(count):
+def craft_words(count):
     random = (np.frombuffer(system_entropy(8 * count), np.uint64) >> np.uint64(1)).tolist()
     ends = [0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1025]
     return ends + [2**power + step for power in range(2, BITS) for step in (-1, 0, 1)] + random
@@ -95,7 +95,7 @@ MECHANISMS = [ExponentialMechanism, PermuteAndFlip]
 both = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda kind: kind.__name__)
 
 
-def runs_of(*groups):
+def build_runs(*groups):
     """Make runs from groups of (first, length, loss)."""
     flat = [run for group in groups for run in group]
     starts = np.cumsum([0, *map(len, groups)])[:-1]
@@ -103,7 +103,7 @@ def runs_of(*groups):
     return Runs(np.array(starts, np.int64), *(column.copy() for column in columns))
 
 
-def repeated(group, count):
+def repeat_groups(group, count):
     """`count` groups with the same runs."""
     columns = [np.tile(column, count) for column in np.array(group, np.int64).T]
     return Runs(np.arange(count) * len(group), *columns)
@@ -129,7 +129,7 @@ def permute_and_flip_law(acceptances):
     return law
 
 
-def law_of(mechanism, losses):
+def find_law(mechanism, losses):
     """Probability of each candidate in ball arithmetic, from the stated algorithm."""
     ctx.prec = 200
     smallest = min(losses)
@@ -174,7 +174,7 @@ EXACT_TIMES = [exponential_times, uniform_times]
 @pytest.mark.parametrize("times", TIMES, ids=["exponential", "uniform"])
 def test_certified_keys_hold_for_the_whole_cell(times):
     """Keys at both ends of the cell of U lie within the error; m = 0 is never decided."""
-    words = np.array(crafted_words(1000))
+    words = np.array(craft_words(1000))
     random = np.random.default_rng()
     lengths = (2 ** random.uniform(0, 61.99, len(words))).astype(np.int64)
     lengths[::3] = random.integers(1, 4, len(lengths[::3]))
@@ -253,7 +253,7 @@ def test_exact_path_appends_digits_until_it_is_sure(times):
 def reference_winner(words, lengths, levels, times):
     ctx.prec = 1600
     keys = [
-        reference_key(all_digits_of(word), length, level, times)
+        reference_key(list_digits(word), length, level, times)
         for word, length, level in zip(words, lengths, levels, strict=True)
     ]
     for index, key in enumerate(keys):
@@ -265,7 +265,7 @@ def reference_winner(words, lengths, levels, times):
 def near_tie(times, word, length, level, other_length, other_level):
     """Return the word that makes a second run arrive with the key of the first, or None."""
     ctx.prec = 700
-    key = reference_key(all_digits_of(word), length, level, times) - ball(other_level)
+    key = reference_key(list_digits(word), length, level, times) - ball(other_level)
     arrival = key.exp()
     if times is UNIFORM:
         if not arrival < 1:
@@ -306,10 +306,10 @@ def near_ties(times):
 def test_near_ties_are_decided_exactly(times, trusted, monkeypatch):
     """Runs whose words differ by 2**-63 from a tie: the winner is that of ball arithmetic."""
     if not trusted:
-        monkeypatch.setattr(race, "certified", lambda: False)
+        monkeypatch.setattr(race, "is_certified", lambda: False)
     for words, lengths, losses in near_ties(times):
         runner = Race(times, RATE, 2, Played([]))
-        winners = runner.decided(
+        winners = runner.decide(
             np.array(words), np.zeros(1, np.int64), np.array(lengths), np.array(losses)
         )
         levels = [RATE * (loss - min(losses)) for loss in losses]
@@ -319,7 +319,7 @@ def test_near_ties_are_decided_exactly(times, trusted, monkeypatch):
 @pytest.mark.parametrize("times", TIMES, ids=["exponential", "uniform"])
 def test_winners_are_those_of_ball_arithmetic(times):
     """Groups of any shape, words at the ends of the range among them: the exact winner."""
-    words = crafted_words(200)
+    words = craft_words(200)
     random = np.random.default_rng()
     for _ in range(400):
         size = int(random.integers(1, 6))
@@ -328,7 +328,7 @@ def test_winners_are_those_of_ball_arithmetic(times):
         losses = random.integers(0, 150, size)
         starts = np.zeros(1, np.int64)
         runner = Race(times, RATE, size, Played([]))
-        winners = runner.decided(np.array(chosen), starts, np.array(lengths), losses)
+        winners = runner.decide(np.array(chosen), starts, np.array(lengths), losses)
         levels = [RATE * gap for gap in excess_losses(losses, starts).tolist()]
         assert winners.tolist() == [reference_winner(chosen, lengths, levels, times)]
 
@@ -345,11 +345,11 @@ def test_without_the_filter_the_choice_is_the_same(mechanism, rate, monkeypatch)
         ]
         for _ in range(70)
     ]
-    words = crafted_words(1000)
+    words = craft_words(1000)
     random.shuffle(words)
-    runs = runs_of(*groups)
+    runs = build_runs(*groups)
     fast = mechanism(rate).select(runs, Played(words))
-    monkeypatch.setattr(race, "certified", lambda: False)
+    monkeypatch.setattr(race, "is_certified", lambda: False)
     assert fast.tolist() == mechanism(rate).select(runs, Played(words)).tolist()
 
 
@@ -382,8 +382,8 @@ def test_few_groups_need_the_exact_path():
 def test_splitting_runs_leaves_the_law(mechanism, group):
     """However equal losses are cut into runs, the law is that of the single candidates."""
     law = mechanism(Fraction(1, 2))
-    chosen = law.select(repeated(group, DRAWS))
-    assert fits(np.bincount(chosen, minlength=5).tolist(), law_of(law, [3, 3, 0, 1, 1]))
+    chosen = law.select(repeat_groups(group, DRAWS))
+    assert fits(np.bincount(chosen, minlength=5).tolist(), find_law(law, [3, 3, 0, 1, 1]))
 
 
 @pytest.mark.parametrize("power", [1, 20, 61])
@@ -401,7 +401,7 @@ def test_long_runs_have_the_weight_of_their_candidates(power):
         PermuteAndFlip: (1 - (1 - p) ** (length + 1)) / (p * (length + 1)),
     }
     for mechanism, probability in laws.items():
-        runs = repeated([(-5, 1, 0), (10, length, loss)], DRAWS)
+        runs = repeat_groups([(-5, 1, 0), (10, length, loss)], DRAWS)
         chosen = mechanism(Fraction(1, 1000)).select(runs)
         alone = int((chosen == -5).sum())
         assert stats.binomtest(alone, DRAWS, float(probability)).pvalue > ALPHA
@@ -414,11 +414,11 @@ def test_long_runs_have_the_weight_of_their_candidates(power):
 def test_the_law_tests_have_power():
     """A rate 5% off, and one law taken for the other, are seen."""
     losses = [0, 1, 2, 3, 4]
-    runs = repeated(single_candidates(losses), DRAWS)
+    runs = repeat_groups(single_candidates(losses), DRAWS)
     for mechanism in MECHANISMS:
         chosen = mechanism(Fraction(105, 200)).select(runs)
         for stated in MECHANISMS:
-            law = law_of(stated(Fraction(1, 2)), losses)
+            law = find_law(stated(Fraction(1, 2)), losses)
             assert not fits(np.bincount(chosen, minlength=5).tolist(), law)
 
 
@@ -427,9 +427,9 @@ def test_groups_choose_independently(mechanism):
     """Choices of neighboring groups are independent: 16 pairs fit the product law."""
     law = mechanism(Fraction(1, 2))
     losses = [0, 1, 1, 3]
-    chosen = law.select(repeated(single_candidates(losses), DRAWS))
+    chosen = law.select(repeat_groups(single_candidates(losses), DRAWS))
     pairs = np.bincount(chosen[::2] * 4 + chosen[1::2], minlength=16).tolist()
-    single = law_of(law, losses)
+    single = find_law(law, losses)
     assert fits(pairs, [p * q for p in single for q in single])
 
 
@@ -479,8 +479,8 @@ CASES = [
 def test_law_of_single_candidates(mechanism, losses, rate):
     """Counts of 1e5 choices fit the law that enumeration gives for the stated algorithm."""
     law = mechanism(rate)
-    chosen = law.select(repeated(single_candidates(losses), DRAWS))
-    assert fits(np.bincount(chosen, minlength=len(losses)).tolist(), law_of(law, losses))
+    chosen = law.select(repeat_groups(single_candidates(losses), DRAWS))
+    assert fits(np.bincount(chosen, minlength=len(losses)).tolist(), find_law(law, losses))
 
 
 @pytest.mark.slow
@@ -488,10 +488,10 @@ def test_law_of_single_candidates(mechanism, losses, rate):
 @pytest.mark.parametrize(("losses", "rate"), CASES[:3], ids=str)
 def test_law_of_single_candidates_at_length(mechanism, losses, rate):
     """The same with 1e7 choices, where a rate that is 2% off is seen, but for one of 10**30."""
-    runs = repeated(single_candidates(losses), 500_000)
+    runs = repeat_groups(single_candidates(losses), 500_000)
     counts = sum(np.bincount(mechanism(rate).select(runs), minlength=5) for _ in range(20)).tolist()
-    assert fits(counts, law_of(mechanism(rate), losses))
-    wrong = law_of(mechanism(rate * Fraction(102, 100)), losses)
+    assert fits(counts, find_law(mechanism(rate), losses))
+    wrong = find_law(mechanism(rate * Fraction(102, 100)), losses)
     assert len(set(losses)) == 1 or not fits(counts, wrong)
 
 
@@ -526,7 +526,7 @@ def test_epsilon_holds_on_all_small_datasets(mechanism, epsilon):
     largest = 0.0
     for losses, others in pairs:
         assert max(abs(a - b) for a, b in zip(losses, others, strict=True)) <= 1
-        for p, q in zip(law_of(law, losses), law_of(law, others), strict=True):
+        for p, q in zip(find_law(law, losses), find_law(law, others), strict=True):
             assert not p / q > bound
             assert not q / p > bound
             largest = max(largest, float(p / q), float(q / p))
@@ -548,7 +548,7 @@ def test_rho_holds_on_all_small_datasets(mechanism):
     law = mechanism.for_rho(Fraction(1, 8), sensitivity=1)
     rho = ball(law.rho(sensitivity=1))
     for losses, others in neighbors(max_size=3):
-        p, q = law_of(law, losses), law_of(law, others)
+        p, q = find_law(law, losses), find_law(law, others)
         for alpha in ORDERS:
             assert not renyi(alpha, p, q) > rho * alpha
             assert not renyi(alpha, q, p) > rho * alpha
@@ -560,7 +560,7 @@ def test_permute_and_flip_must_not_be_charged_like_the_exponential_mechanism():
     divergences = {}
     for mechanism in MECHANISMS:
         law = mechanism.for_epsilon(epsilon, sensitivity=1)
-        p, q = law_of(law, [1, 1]), law_of(law, [0, 2])
+        p, q = find_law(law, [1, 1]), find_law(law, [0, 2])
         divergences[mechanism] = max(renyi(ORDERS[1], p, q), renyi(ORDERS[1], q, p)) / 2
         assert divergences[mechanism] <= ball(law.rho(sensitivity=1))
     assert divergences[PermuteAndFlip] > ball(epsilon**2 / 8) * 39 / 10
@@ -605,7 +605,7 @@ def test_shapes(mechanism):
     nothing = np.empty(0, np.int64)
     assert mechanism(1).select(Runs(nothing, nothing, nothing, nothing)).shape == (0,)
     last, lowest = 2**63 - 1, -(2**63)
-    runs = runs_of([(last, 1, 2**53 - 1)], [(lowest, 1, 0)], [(last - 2**61, 2**61 + 1, 3)])
+    runs = build_runs([(last, 1, 2**53 - 1)], [(lowest, 1, 0)], [(last - 2**61, 2**61 + 1, 3)])
     chosen = mechanism(Fraction(1)).select(runs)
     assert chosen.dtype == np.int64
     assert chosen[:2].tolist() == [last, lowest]
@@ -660,7 +660,7 @@ def test_other_parameters_are_refused(mechanism):
 
 def test_secrets_do_not_show():
     """Nothing of the runs is in their repr, and the laws are plain values."""
-    runs = runs_of([(123456, 789, 4242)], [(5, 1, 0)])
+    runs = build_runs([(123456, 789, 4242)], [(5, 1, 0)])
     assert repr(runs) == str(runs) == f"{runs}" == "Runs(secret)"
     for mechanism in MECHANISMS:
         law = mechanism(Fraction(1, 3))
@@ -683,7 +683,7 @@ def test_words_beyond_the_last_multiple_are_refused(length):
 @both
 def test_failing_sources_give_no_choice(mechanism, monkeypatch):
     """A source that fails, at once or late, or gives too little, is an EntropyError."""
-    runs = repeated([(0, 3, 1), (3, 5, 0)], 30_000)
+    runs = repeat_groups([(0, 3, 1), (3, 5, 0)], 30_000)
     with pytest.raises(dfp.errors.EntropyError):
         mechanism(RATE).select(runs, lambda size: system_entropy(size)[:-1])
     for good in range(8):
@@ -710,7 +710,7 @@ def test_stuck_sources_are_errors(mechanism):
     """The same bytes for ever tie two equal runs for ever: an EntropyError, not an endless loop."""
     for source in (bytes, lambda size: b"\xff" * size, Played([])):
         with pytest.raises(dfp.errors.EntropyError):
-            mechanism(RATE).select(runs_of([(0, 3, 1), (3, 3, 1)]), source)
+            mechanism(RATE).select(build_runs([(0, 3, 1), (3, 3, 1)]), source)
     with pytest.raises(dfp.errors.EntropyError):
         uniform_below(np.array([3]), lambda size: b"\xff" * size)
 
@@ -718,7 +718,7 @@ def test_stuck_sources_are_errors(mechanism):
 @both
 def test_every_call_draws_afresh(mechanism):
     """Choices among 2**61 candidates never coincide (probability below 1e-9), call after call."""
-    runs = repeated([(0, 2**61, 0)], 10_000)
+    runs = repeat_groups([(0, 2**61, 0)], 10_000)
     law = mechanism(RATE)
     chosen = np.concatenate([law.select(runs), law.select(runs), copy.copy(law).select(runs)])
     assert len(np.unique(chosen)) == len(chosen)

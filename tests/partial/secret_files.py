@@ -21,7 +21,7 @@ FRAME = pl.DataFrame(
 ASKED = {"m": dfp.mean("x", (0, 5000)), "v": dfp.var("x"), "q": dfp.median("x")}
 
 
-def refused(paths, *words, **terms):
+def require_refusal(paths, *words, **terms):
     """Merge, and return the message of the error, which says these words and no secret."""
     with pytest.raises(dfp.errors.StatisticsFileError) as caught:
         dfp.merge(paths, delta=1e-3, **terms)

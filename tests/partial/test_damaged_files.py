@@ -6,7 +6,7 @@ import json
 import pyarrow.parquet as pq
 
 import dfprivacy as dfp
-from tests.partial.secret_files import FRAME, SECRET, lab_merge, refused, rewritten
+from tests.partial.secret_files import FRAME, SECRET, lab_merge, require_refusal, rewritten
 
 
 def test_every_cut_is_refused(make_file, tmp_path):
@@ -15,7 +15,7 @@ def test_every_cut_is_refused(make_file, tmp_path):
     for size in range(0, len(content), 211):
         cut = tmp_path / "cut.parquet"
         cut.write_bytes(content[:size])
-        refused(cut, "cut.parquet", "Hint: ")
+        require_refusal(cut, "cut.parquet", "Hint: ")
 
 
 def test_flipped_bits_are_refused_or_change_nothing(make_file, tmp_path, replayed, lab):
@@ -50,7 +50,7 @@ def test_numbers_without_their_digest_are_refused(make_file, tmp_path):
     for name, stored_digest in (("same", digest), ("none", b"")):
         changed = tmp_path / f"{name}.parquet"
         rewritten(path, changed, {b"dfprivacy.tables": stored_digest}, one_row_more)
-        refused(changed, "it is damaged, or was changed")
+        require_refusal(changed, "it is damaged, or was changed")
     assert lab_merge(rewritten(path, tmp_path / "signed.parquet", {}, one_row_more)).num_columns > 3
 
 
@@ -58,14 +58,14 @@ def test_foreign_files_are_refused(tmp_path):
     """Text, other Parquet files and folders hold no statistics of ours."""
     text = tmp_path / "text.parquet"
     text.write_text(f"secret {SECRET}")
-    refused(text, "holds no statistics of ours", "dfp.statistics(frame, path, ...)")
+    require_refusal(text, "holds no statistics of ours", "dfp.statistics(frame, path, ...)")
     FRAME.write_parquet(tmp_path / "other.parquet")
-    refused(tmp_path / "other.parquet", "holds no statistics of ours")
-    refused(tmp_path, "there is no file")
-    refused(tmp_path / "missing.parquet", "there is no file")
-    refused(f"{tmp_path}/none-*.parquet", "no file is called")
-    refused([], "no file of statistics was named")
-    refused([7], "not by 7")
+    require_refusal(tmp_path / "other.parquet", "holds no statistics of ours")
+    require_refusal(tmp_path, "there is no file")
+    require_refusal(tmp_path / "missing.parquet", "there is no file")
+    require_refusal(f"{tmp_path}/none-*.parquet", "no file is called")
+    require_refusal([], "no file of statistics was named")
+    require_refusal([7], "not by 7")
 
 
 def test_versions_are_told(make_file, tmp_path):
@@ -74,18 +74,18 @@ def test_versions_are_told(make_file, tmp_path):
     newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"9"})
     older = rewritten(path, tmp_path / "old.parquet", {b"dfprivacy.version": b"7"})
     for other in (newer, older):
-        refused(other, "version of the format is not 8", "pip install -U dfprivacy")
+        require_refusal(other, "version of the format is not 8", "pip install -U dfprivacy")
 
 
-def signed(header):
+def sign(header):
     """Return metadata that was changed and signed again."""
     text = json.dumps(header).encode()
     digest = hashlib.sha256(text).hexdigest().encode()
     return {b"dfprivacy.header": text, b"dfprivacy.digest": digest}
 
 
-def changed(header, **fields):
-    return signed({**header, **fields})
+def change(header, **fields):
+    return sign({**header, **fields})
 
 
 def test_metadata_that_was_edited_is_refused(make_file, tmp_path):
@@ -95,21 +95,21 @@ def test_metadata_that_was_edited_is_refused(make_file, tmp_path):
     question = header["questions"][0]
     edits = {
         "unsigned": {b"dfprivacy.header": json.dumps(header).encode()},
-        "no json": {**signed(header), b"dfprivacy.header": b"{"},
-        "other bounds": changed(header, questions=[{**question, "bounds": [0, 9]}]),
-        "unknown question": changed(header, questions=[{"name": "m", "ask": "max"}]),
-        "code": changed(header, questions=[{**question, "column": ["__import__('os')"]}]),
-        "no groups": changed(header, by=[]),
-        "public": changed(header, keys="known"),
-        "rows": changed(header, rows=[4, 4]),
-        "more rows": changed(header, rows=[row_count + 1 for row_count in header["rows"]]),
-        "bins": changed(header, bins=["(SignificantBits(bits=3), 0)"] * 2),
-        "sums": changed(header, sums=[header["sums"][0].replace("5000", "4000")]),
-        "types": changed(header, key_types=["int64"]),
-        "unit": changed(header, unit={"column": "u", "max_rows": 0, "max_groups": 1}),
-        "ids": changed(header, ids=[7]),
-        "field": changed(header, extra=1),
+        "no json": {**sign(header), b"dfprivacy.header": b"{"},
+        "other bounds": change(header, questions=[{**question, "bounds": [0, 9]}]),
+        "unknown question": change(header, questions=[{"name": "m", "ask": "max"}]),
+        "code": change(header, questions=[{**question, "column": ["__import__('os')"]}]),
+        "no groups": change(header, by=[]),
+        "public": change(header, keys="known"),
+        "rows": change(header, rows=[4, 4]),
+        "more rows": change(header, rows=[row_count + 1 for row_count in header["rows"]]),
+        "bins": change(header, bins=["(SignificantBits(bits=3), 0)"] * 2),
+        "sums": change(header, sums=[header["sums"][0].replace("5000", "4000")]),
+        "types": change(header, key_types=["int64"]),
+        "unit": change(header, unit={"column": "u", "max_rows": 0, "max_groups": 1}),
+        "ids": change(header, ids=[7]),
+        "field": change(header, extra=1),
     }  # fmt: skip
     for name, metadata in edits.items():
         edited = rewritten(path, tmp_path / f"{name}.parquet", metadata)
-        refused(edited, f"{name}.parquet", "its ", "make it anew")
+        require_refusal(edited, f"{name}.parquet", "its ", "make it anew")

@@ -57,7 +57,7 @@ def test_types_that_hold_the_same_meet(tmp_path, first, other, values):
     assert all(abs(count - 100) < 9 for count in table.column("count").to_pylist())
 
 
-def frame_of(values):
+def build_frame(values):
     """Return a frame with keys of a type; pandas alone declares durations and zoned times of it."""
     table = pa.table({"k": values})
     zoned = pa.types.is_timestamp(values.type) and values.type.tz
@@ -68,7 +68,9 @@ def frame_of(values):
 def test_types_that_do_not_meet_are_refused(tmp_path, first, other):
     """Types whose values could differ, or look alike and differ, have no common form."""
     paths = [
-        dfp.statistics(frame_of(pa.nulls(1, kind)), tmp_path / f"{k}.parquet", dfp.count(), by="k")
+        dfp.statistics(
+            build_frame(pa.nulls(1, kind)), tmp_path / f"{k}.parquet", dfp.count(), by="k"
+        )
         for k, kind in enumerate((first, other, first))
     ]
     for chosen in (paths[:2], paths[1:], paths):
@@ -122,7 +124,7 @@ def test_every_value_of_a_type_is_a_key_of_its_own(tmp_path, kind):
     for number, keys in enumerate((pa.nulls(1, kind), pa.concat_arrays([values] * 60))):
         path = tmp_path / f"{number}.parquet"
         try:
-            dfp.statistics(frame_of(keys), path, dfp.count(), by="k")
+            dfp.statistics(build_frame(keys), path, dfp.count(), by="k")
         except dfp.UnsupportedDtypeError as error:
             messages.append(str(error))
     if messages:
@@ -137,7 +139,7 @@ def test_every_value_of_a_type_is_a_key_of_its_own(tmp_path, kind):
 FAR = {"ms": 9 * 10**18, "s": 4 * 10**15}
 
 
-def message_of(call):
+def read_message(call):
     """Return the message of the error that a call raises."""
     with pytest.raises(dfp.DPError) as caught:
         call()
@@ -154,7 +156,7 @@ def test_no_row_decides_whether_files_go_together(tmp_path):
         rows = pa.table({"k": pa.array(moments, pa.timestamp("ms"))})
         (folder := tmp_path / str(number)).mkdir()
         path = dfp.statistics(rows, folder / "ms.parquet", dfp.count(), by="k")
-        refused = message_of(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
+        refused = read_message(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
         outcomes.append((refused[0], refused[1].replace(str(folder), "")))
         assert dfp.merge(path, epsilon=1, delta=0.01).schema.field("k").type == pa.timestamp("ms")
     assert outcomes[0] == outcomes[1]
@@ -169,7 +171,7 @@ def test_no_row_decides_whether_a_file_is_made(tmp_path, engine):
     for moments in ([0], [0, FAR["s"]]):
         rows = engine({"k": np.array(moments, dtype="datetime64[s]")})
         outcomes.add(
-            message_of(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
+            read_message(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
         )
     ((error, message),) = outcomes
     assert error is dfp.UnsupportedDtypeError

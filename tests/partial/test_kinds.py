@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dfp
 from tests.partial.secret_files import rewritten
-from tests.partial.test_damaged_files import changed
+from tests.partial.test_damaged_files import change
 
 START = dt.datetime(2013, 1, 1)  # noqa: DTZ001 the zone is that of the column
 YEAR = (dt.date(2013, 1, 1), dt.date(2014, 1, 1))
@@ -127,6 +127,6 @@ def test_kinds_that_no_file_names_are_refused(tmp_path):
         [["time", None]], [["date", None]] * 2, [["date"]], [[]], None, 7, [{}],
     ]  # fmt: skip
     for number, kinds in enumerate(wrong):
-        edited = rewritten(path, tmp_path / f"{number}.parquet", changed(header, kinds=kinds))
+        edited = rewritten(path, tmp_path / f"{number}.parquet", change(header, kinds=kinds))
         with pytest.raises(dfp.errors.StatisticsFileError, match="fit together"):
             dfp.merge(edited)

@@ -44,7 +44,7 @@ def released(frame, questions, by=(), keys=None, **terms):
     return private.group_by(*labels, keys=keys).agg(**questions, **terms)
 
 
-def terms_of(group, **loss):
+def build_terms(group, **loss):
     """Return terms of a release; a delta where keys are secret."""
     options = GROUPS[group]
     return {**loss, **({"delta": 0.3} if "by" in options and "keys" not in options else {})}
@@ -66,7 +66,7 @@ def test_sums_of_files_are_one_pass(lab, engines, tmp_path, replayed, group, par
     """
     data, options = lab.rows(240), GROUPS[group]
     paths = files(lab, engines, tmp_path, split_up(data, parts), MIXED, **options)
-    terms = terms_of(group, **loss, interval=0.9)
+    terms = build_terms(group, **loss, interval=0.9)
     expected = replayed(lambda: released(lab.table(data), lab.lean, **options, **terms))
     merged = replayed(lambda: dfp.merge(paths, **terms))
     assert lab.shown(merged) == lab.shown(expected)
@@ -77,7 +77,7 @@ def test_every_engine_writes_the_same_tables(lab, engines, tmp_path, replayed, n
     """A file of one part holds the tables of a pass over its rows, whoever makes it."""
     data = lab.rows(60)
     paths = files(lab, engines, tmp_path, [data], [name], **GROUPS["secret"])
-    terms = terms_of("secret", epsilon=9)
+    terms = build_terms("secret", epsilon=9)
     expected = replayed(lambda: released(lab.table(data), lab.lean, **GROUPS["secret"], **terms))
     assert lab.shown(replayed(lambda: dfp.merge(paths, **terms))) == lab.shown(expected)
 
@@ -88,7 +88,7 @@ def test_no_rows_at_all(lab, engines, tmp_path, replayed):
         options = GROUPS[group]
         (folder := tmp_path / group).mkdir()
         paths = files(lab, engines, folder, [[], [], []], ["arrow", "pandas"], **options)
-        terms = terms_of(group, epsilon=9)
+        terms = build_terms(group, epsilon=9)
         expected = replayed(lambda: released(lab.table([]), lab.lean, **options, **terms))  # noqa: B023
         merged = replayed(lambda: dfp.merge(paths, **terms))  # noqa: B023 called here
         assert lab.shown(merged) == lab.shown(expected)

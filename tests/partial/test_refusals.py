@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritten
+from tests.partial.secret_files import ASKED, FRAME, lab_merge, require_refusal, rewritten
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,16 @@ def test_files_that_differ_are_named_with_the_term(make_file, arguments, words):
         make_file("two.parquet"),
         make_file("three.parquet", **arguments),
     ]
-    refused(paths, "three.parquet", "one.parquet", words)
+    require_refusal(paths, "three.parquet", "one.parquet", words)
 
 
 def test_limits_and_public_keys_must_be_the_same(make_file):
     """Other limits of the same unit, and other public keys, are told too."""
     unit = {"unit": "u", "max_groups": 1}
     paths = [make_file(f"{rows}.parquet", **unit, max_rows=rows) for rows in (1, 2)]
-    refused(paths, "2.parquet", "unit, or its limits")
+    require_refusal(paths, "2.parquet", "unit, or its limits")
     paths = [make_file(f"{keys}.parquet", keys=list(keys)) for keys in ("ab", "ac")]
-    refused(paths, "ac.parquet", "public keys")
+    require_refusal(paths, "ac.parquet", "public keys")
 
 
 def test_no_file_counts_twice(make_file, tmp_path):
@@ -47,7 +47,7 @@ def test_no_file_counts_twice(make_file, tmp_path):
     shutil.copy(path, tmp_path / "copy.parquet")
     os.link(path, tmp_path / "link.parquet")
     for other in (path, tmp_path / "copy.parquet", tmp_path / "link.parquet"):
-        refused([path, other], "is named twice, or another of the files holds its rows")
+        require_refusal([path, other], "is named twice, or another of the files holds its rows")
 
 
 @pytest.mark.parametrize("options", [{}, {"keys": ["a", "b"]}])
@@ -66,7 +66,7 @@ def test_a_file_that_is_swapped_after_its_check_is_refused(
         return read(source, *arguments, **named)
 
     monkeypatch.setattr(pq, "ParquetFile", swapping)
-    refused([first, second], "two.parquet", "replaced")
+    require_refusal([first, second], "two.parquet", "replaced")
 
 
 def test_the_limit_of_rows_holds_over_all_files(make_file, tmp_path):

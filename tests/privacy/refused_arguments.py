@@ -68,7 +68,7 @@ NO_NUMBERS = [
 ]
 
 
-def refused(work, entropy_calls, kinds, match=None):
+def require_refusal(work, entropy_calls, kinds, match=None):
     """Check that the call raises our error, draws nothing and says nothing of the data."""
     with pytest.raises(kinds, match=match) as caught:
         work()

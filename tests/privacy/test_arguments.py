@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.privacy.refused_arguments import ASKS, FRAME, SECRET, refused
+from tests.privacy.refused_arguments import ASKS, FRAME, SECRET, require_refusal
 
 BAD_BOUNDS = [
     (1, 0),
@@ -52,10 +52,10 @@ BAD_BOUNDS = [
 @pytest.mark.parametrize("bounds", BAD_BOUNDS, ids=lambda b: str(b)[:24].replace("\n", " "))
 def test_bounds_out_of_range_are_refused(ask, bounds, entropy_calls):
     """Bounds that are no pair of finite numbers, lower below upper, are InvalidBoundsError."""
-    refused(
+    require_refusal(
         lambda: getattr(FRAME.dp, ask)("x", bounds), entropy_calls, dfp.errors.InvalidBoundsError
     )
-    refused(
+    require_refusal(
         lambda: getattr(FRAME.dp(bounds={"x": bounds}), ask)("x"),
         entropy_calls,
         dfp.errors.InvalidBoundsError,
@@ -65,13 +65,13 @@ def test_bounds_out_of_range_are_refused(ask, bounds, entropy_calls):
 @pytest.mark.parametrize("kind", ["shifted_mean", "independent_mean"])
 def test_some_means_need_bounds(kind, entropy_calls):
     """A mean that needs bounds gives no answer without."""
-    refused(lambda: getattr(FRAME.dp, kind)("x"), entropy_calls, dfp.MissingBoundsError)
+    require_refusal(lambda: getattr(FRAME.dp, kind)("x"), entropy_calls, dfp.MissingBoundsError)
 
 
 @pytest.mark.parametrize("kind", ["subset_mean", "dick_mean"])
 def test_some_means_find_their_own_bounds(kind, entropy_calls):
     """A mean that finds bounds by itself takes none."""
-    refused(
+    require_refusal(
         lambda: getattr(FRAME.dp, kind)("x", (0, 1)), entropy_calls, dfp.errors.UnknownArgumentError
     )
 
@@ -108,7 +108,7 @@ def test_what_is_no_column_is_refused(ask, column, entropy_calls):
         "count": lambda: frame.count(column),
         "group_by": lambda: frame.group_by("g", column).count(delta=0.1),
     }.get(ask, lambda: getattr(frame, ask)(column, (0, 1)))
-    refused(work, entropy_calls, kinds)
+    require_refusal(work, entropy_calls, kinds)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_column_is_refused(ask, column, entropy_calls):
 @pytest.mark.parametrize("ask", ASKS)
 def test_a_level_outside_zero_and_one_is_refused(ask, value, entropy_calls):
     """The level of an interval lies strictly between 0 and 1."""
-    refused(
+    require_refusal(
         lambda: ASKS[ask](FRAME.dp, interval=value), entropy_calls, dfp.errors.InvalidQuestionError
     )
 
@@ -211,7 +211,7 @@ IMPOSSIBLE = {
 )
 def test_what_can_not_be_is_refused(error, message, call, entropy_calls):
     """A question, a table or a unit that can't be is refused before a row is read."""
-    refused(lambda: call(CELLS.dp(delta=1e-6)), entropy_calls, error, message)
+    require_refusal(lambda: call(CELLS.dp(delta=1e-6)), entropy_calls, error, message)
 
 
 @pytest.mark.parametrize(
@@ -219,16 +219,20 @@ def test_what_can_not_be_is_refused(error, message, call, entropy_calls):
 )
 def test_agg_takes_questions(questions, entropy_calls):
     """An argument that is no question is refused."""
-    refused(lambda: FRAME.dp.agg(*questions), entropy_calls, dfp.errors.InvalidQuestionError)
+    require_refusal(
+        lambda: FRAME.dp.agg(*questions), entropy_calls, dfp.errors.InvalidQuestionError
+    )
 
 
 def test_answers_of_the_same_name_are_refused(entropy_calls):
     """Two answers, or an answer and a key column, never share a name."""
     twice = (dfp.mean("x", (0, 1)), dfp.mean("x", (0, 2)))
-    refused(lambda: FRAME.dp.agg(*twice), entropy_calls, dfp.errors.InvalidQuestionError)
+    require_refusal(lambda: FRAME.dp.agg(*twice), entropy_calls, dfp.errors.InvalidQuestionError)
     group = FRAME.dp.group_by("g", keys=["a"])
-    refused(lambda: group.agg(g=dfp.count()), entropy_calls, dfp.errors.InvalidQuestionError)
-    refused(
+    require_refusal(
+        lambda: group.agg(g=dfp.count()), entropy_calls, dfp.errors.InvalidQuestionError
+    )
+    require_refusal(
         lambda: group.agg(low=dfp.count(), b=dfp.sum("x", (0, 1)), low_low=dfp.count()),
         entropy_calls,
         dfp.errors.InvalidQuestionError,
@@ -239,7 +243,7 @@ def test_answers_of_the_same_name_are_refused(entropy_calls):
 def test_groups_are_named_by_different_columns(by, entropy_calls):
     """group_by takes one or several different labels."""
     kinds = (dfp.errors.InvalidQuestionError, dfp.MissingColumnError)
-    refused(lambda: FRAME.dp.group_by(*by).count(delta=0.1), entropy_calls, kinds)
+    require_refusal(lambda: FRAME.dp.group_by(*by).count(delta=0.1), entropy_calls, kinds)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,9 @@ def test_groups_are_named_by_different_columns(by, entropy_calls):
 )
 def test_what_is_no_frame_is_refused(frame, entropy_calls):
     """An object that is no frame is UnsupportedFrameError."""
-    refused(lambda: dfp.frame(frame).count(), entropy_calls, dfp.errors.UnsupportedFrameError)
+    require_refusal(
+        lambda: dfp.frame(frame).count(), entropy_calls, dfp.errors.UnsupportedFrameError
+    )
 
 
 def test_a_failing_random_source_releases_nothing(monkeypatch):

@@ -36,7 +36,7 @@ HANDED_OUT = [
 """Classes that public calls hand out, and that no module exports."""
 
 
-def exported():
+def list_exported():
     """Yield the functions and classes that callers reach, but for errors."""
     for module in EXPORTS:
         room = module.__name__.removeprefix("dfprivacy").removeprefix(".")
@@ -52,7 +52,7 @@ def exported():
 def doors():
     """Return every public function and method by name."""
     functions = {}
-    for name, export in exported():
+    for name, export in list_exported():
         if not isinstance(export, type):
             functions[name] = export
             continue
@@ -110,7 +110,7 @@ def texts(error):
     return messages
 
 
-def raised(call):
+def catch_error(call):
     """Return the error that a call raises, which must be ours; None where it returns."""
     caught = None
     try:
@@ -172,7 +172,9 @@ def test_no_argument_makes_a_call_say_what_it_holds(room, tmp_path):
             values = list(arguments.values())
             places = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
             first, last = values[: len(names) - len(places)], names[len(names) - len(places) :]
-            error = raised(lambda d=door, f=first, w={n: arguments[n] for n in last}: d(*f, **w))
+            error = catch_error(
+                lambda d=door, f=first, w={n: arguments[n] for n in last}: d(*f, **w)
+            )
             assert error is None or not any(SECRET in text for text in texts(error)), name
 
 
@@ -233,7 +235,7 @@ def test_what_fails_inside_is_told_in_fixed_words(kind, inside):
             raise FAILURES[kind]  # noqa: B904 the context is what must go
 
     called = inside(fail)
-    error = raised(lambda: FRAME.dp.median("x"))
+    error = catch_error(lambda: FRAME.dp.median("x"))
     assert called
     assert type(error) is KNOWN.get(kind, dfp.EngineError)
     assert not any(SECRET in text or "3000001" in text for text in texts(error))
@@ -247,13 +249,13 @@ def test_an_error_holds_no_frame_of_what_was_measured(monkeypatch):
 
     monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", full)
     for ask in (lambda private: private.mean("x", (0, 9)), lambda private: private.count()):
-        error = raised(lambda ask=ask: ask(pd.DataFrame({"x": [1.0] * 777}).dp))
+        error = catch_error(lambda ask=ask: ask(pd.DataFrame({"x": [1.0] * 777}).dp))
         assert type(error) is dfp.errors.LedgerFileError
         traceback, seen = error.__traceback__, []
         while traceback is not None:
             seen.append(traceback.tb_frame)
             traceback = traceback.tb_next
-        assert {frame.f_code.co_name for frame in seen} <= {"raised", "<lambda>", "call"}
+        assert {frame.f_code.co_name for frame in seen} <= {"catch_error", "<lambda>", "call"}
 
 
 def fail():
@@ -315,7 +317,7 @@ def test_memory_that_runs_out_is_told_in_fixed_words(ask, monkeypatch):
         for at in (0, 3):
             with monkeypatch.context() as patch:
                 patch.setattr(np, name, failing(getattr(np, name), at))
-                error = raised(lambda: ASKED[ask](frame.dp))
+                error = catch_error(lambda: ASKED[ask](frame.dp))
             messages |= {str(error)} if error is not None else set()
     assert messages == {"dfprivacy ran out of memory"}
 
@@ -403,7 +405,7 @@ def test_no_message_is_made_of_what_an_engine_has_written():
         )
 
 
-HANDED_TO = ("published", "set_exception", "type", "find_space_error", "describe_error")
+HANDED_TO = ("publish_error", "set_exception", "type", "find_space_error", "describe_error")
 """Functions that read the type of an error, or publish it without its text."""
 
 
@@ -411,11 +413,11 @@ def test_warnings_of_a_call_are_not_heard(inside):
     """A warning that a row brings about is neither heard nor made an error."""
     results = []
 
-    def warned():
+    def catch_warnings():
         warnings.warn(SECRET, stacklevel=1)
         results.extend(np.array([1e300]) * 1e300)
 
-    inside(warned)
+    inside(catch_warnings)
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         FRAME.dp.median("x")
@@ -439,7 +441,7 @@ def differing(report):
 def test_neighbors_have_the_same_outcome():
     """One row more changes neither type, text, dtypes, order nor charge, in every so many cells."""
     report = battery.Found()
-    for cell in (*DIFFERED, *battery.sampled(battery.cells(), SAMPLE)):
+    for cell in (*DIFFERED, *battery.sample_cases(battery.cells(), SAMPLE)):
         battery.compare(cell, report)
     assert report.runs > 30
     assert not report.different, differing(report)
@@ -481,7 +483,7 @@ CELLS, FAULTS = 48, 24
 def test_more_neighbors_have_the_same_outcome(front):
     """One row more changes neither type, text, dtypes, order nor charge, front by front."""
     report = battery.Found()
-    for cell in battery.sampled(
+    for cell in battery.sample_cases(
         (candidate for candidate in battery.cells() if candidate.front == front), CELLS
     ):
         battery.compare(cell, report)
@@ -503,7 +505,7 @@ def test_more_faults_say_nothing_of_a_row():
     """So it is at every place that is tried, and under limits of a process's memory."""
     report = battery.Found()
     battery.faults(FAULTS, report)
-    battery.limited((50, 200, 800), report)
+    battery.limit_memory((50, 200, 800), report)
     assert report.runs > 250
     assert not report.different, differing(report)
 

@@ -155,7 +155,7 @@ def test_one_object_does_not_name_the_group_of_another(kind):
     assert distance(*map(released, frames)) <= 1
 
 
-def collated(rows):
+def collate_column(rows):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people (g VARCHAR COLLATE NOCASE)")
     connection.executemany("INSERT INTO people VALUES (?)", [[row] for row in rows])
@@ -178,7 +178,7 @@ def test_one_negative_zero_does_not_name_a_group(kind, keys):
     assert distance(*(released(frame, keys=keys) for frame in frames)) == 1
 
 
-def enumerated(rows):
+def enumerate_column(rows):
     """Return a column of an enumeration, from a connection whose texts ignore case."""
     connection = duckdb.connect()
     connection.execute("SET default_collation = 'NOCASE'")
@@ -188,7 +188,7 @@ def enumerated(rows):
     return connection.table("people")
 
 
-@pytest.mark.parametrize("make", [collated, enumerated])
+@pytest.mark.parametrize("make", [collate_column, enumerate_column])
 @pytest.mark.parametrize("keys", [None, ["smith"], ["smith", "SMITH"]])
 def test_one_spelling_does_not_move_a_collated_group(make, keys):
     """Where case is ignored, a row with another spelling moves one count by one."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
+from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, require_refusal
 
 
 @pytest.mark.parametrize("ask", ASKS)
@@ -15,12 +15,12 @@ from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
 def test_a_loss_out_of_range_is_refused(ask, name, entropy_calls):
     """An epsilon or rho that is no positive, finite, sensible number is InvalidLossError."""
     for value in NO_NUMBERS:
-        refused(
+        require_refusal(
             lambda v=value: ASKS[ask](FRAME.dp, **{name: v}),
             entropy_calls,
             dfp.errors.InvalidLossError,
         )
-        refused(
+        require_refusal(
             lambda v=value: ASKS[ask](FRAME.dp(**{name: v})),
             entropy_calls,
             dfp.errors.InvalidLossError,
@@ -33,13 +33,13 @@ def test_a_loss_out_of_range_is_refused(ask, name, entropy_calls):
 def test_a_delta_out_of_range_is_refused(value, entropy_calls):
     """A delta that is no number in (0, 1) is InvalidLossError."""
     group = FRAME.dp.group_by("g")
-    refused(lambda: group.count(delta=value), entropy_calls, dfp.errors.InvalidLossError)
+    require_refusal(lambda: group.count(delta=value), entropy_calls, dfp.errors.InvalidLossError)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 2, Fraction(3, 2), Decimal(1), Fraction(1, 2**1001)])
 def test_a_delta_of_one_is_refused(value, entropy_calls):
     """Delta lies strictly between 0 and 1."""
-    refused(
+    require_refusal(
         lambda: FRAME.dp.group_by("g").count(delta=value),
         entropy_calls,
         dfp.errors.InvalidLossError,
@@ -48,16 +48,20 @@ def test_a_delta_of_one_is_refused(value, entropy_calls):
 
 def test_secret_keys_need_a_delta(entropy_calls):
     """Secret keys without delta, and epsilon beside rho, are refused before anything is drawn."""
-    refused(lambda: FRAME.dp.group_by("g").count(), entropy_calls, dfp.MissingDeltaError)
-    refused(lambda: FRAME.dp.group_by("g").count(rho=1), entropy_calls, dfp.MissingDeltaError)
-    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), entropy_calls, dfp.errors.InvalidLossError)
+    require_refusal(lambda: FRAME.dp.group_by("g").count(), entropy_calls, dfp.MissingDeltaError)
+    require_refusal(
+        lambda: FRAME.dp.group_by("g").count(rho=1), entropy_calls, dfp.MissingDeltaError
+    )
+    require_refusal(
+        lambda: FRAME.dp.count(epsilon=1, rho=1), entropy_calls, dfp.errors.InvalidLossError
+    )
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rho", "delta", "interval"])
 def test_a_number_too_long_to_print_is_refused(name, entropy_calls):
     """A number that Python does not print is refused like any other."""
     kinds = (dfp.errors.InvalidLossError, dfp.errors.InvalidQuestionError)
-    refused(lambda: FRAME.dp.count(**{name: 10**5000}), entropy_calls, kinds)
+    require_refusal(lambda: FRAME.dp.count(**{name: 10**5000}), entropy_calls, kinds)
 
 
 VALID = [

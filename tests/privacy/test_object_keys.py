@@ -172,7 +172,7 @@ class Failing(dt.tzinfo):
         raise RuntimeError
 
 
-def unnamed():
+def build_unnamed():
     """Return a member of an enumeration whose name refuses to be hashed, by any error."""
     member = enum.Enum("Tone", ["HIGH", "LOW"]).LOW
     member.__dict__["_name_"] = type("Name", (str,), {"__hash__": Failing().utcoffset})("OTHER")
@@ -226,7 +226,7 @@ class Classless(metaclass=Meta):
     pass
 
 
-def nested(depth):
+def nest_values(depth):
     value = []
     for _ in range(depth):
         value = [value]
@@ -259,7 +259,7 @@ OTHERS = {
     "mocks": lambda: mock.Mock(spec=str),
     "mocks of numbers": lambda: mock.MagicMock(spec=decimal.Decimal),
     "lists": lambda: [1],
-    "deep lists": lambda: nested(2000),
+    "deep lists": lambda: nest_values(2000),
     "deep tuples": lambda: in_tuples(2000),
     "tuples of objects": lambda: (1, Refusing()),
     "lists that hold themselves": lambda: CYCLE,
@@ -274,7 +274,7 @@ OTHERS = {
     "times of a zone that fails": lambda: dt.time(1, tzinfo=Failing()),
     "objects of an own metaclass": Classless,
     "tuples of these": lambda: (1, Classless()),
-    "members without a name": unnamed,
+    "members without a name": build_unnamed,
     "months of numpy": lambda: np.timedelta64(1, "M"),
 }
 
@@ -373,7 +373,7 @@ def test_one_object_that_is_no_text_changes_nothing_for_texts(other, unit, publi
     assert dtype == same_dtype == "object"
 
 
-def zoned(unit, zone):
+def zone_column(unit, zone):
     return lambda numbers: (
         pd.Series(np.array(numbers, dtype="i8").view(f"M8[{unit}]"))
         .dt.tz_localize("UTC")
@@ -388,9 +388,9 @@ def arrow(kind):
 
 
 FAR = {
-    "seconds of a zone": (zoned("s", "Europe/Rome"), 2**44),
-    "milliseconds of a zone": (zoned("ms", "UTC"), 2**60),
-    "nanoseconds of a zone": (zoned("ns", "UTC"), 2**62),
+    "seconds of a zone": (zone_column("s", "Europe/Rome"), 2**44),
+    "milliseconds of a zone": (zone_column("ms", "UTC"), 2**60),
+    "nanoseconds of a zone": (zone_column("ns", "UTC"), 2**62),
     "seconds of Arrow": (arrow(pa.timestamp("s", "UTC")), -(2**44)),
     "milliseconds of Arrow": (arrow(pa.timestamp("ms", "Europe/Rome")), 2**60),
     "times of day": (arrow(pa.time32("s")), 86399),

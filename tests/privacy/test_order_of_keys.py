@@ -14,7 +14,7 @@ LEVELS = ["low", "mid", "high"]
 ORDERED = pd.CategoricalDtype(LEVELS, ordered=True)
 
 
-def counted(keys, public_keys=None, **terms):
+def count_rows(keys, public_keys=None, **terms):
     """Return the released frame of the counts of a column of keys, without noise to speak of."""
     frame = keys.to_frame("g")
     grouped = frame.dp(**terms).group_by("g", keys=public_keys)
@@ -27,7 +27,7 @@ def repeat_values(values, dtype, times=60):
 
 def test_ordered_categories_come_back_in_their_order():
     """Rows and categories of an ordered column stand in the declared order."""
-    shown = counted(repeat_values(["high", "low", "mid"], ORDERED))
+    shown = count_rows(repeat_values(["high", "low", "mid"], ORDERED))
     assert shown["g"].tolist() == LEVELS
     assert shown["g"].dtype == ORDERED
     assert (shown["g"] > "low").tolist() == [False, True, True]
@@ -42,7 +42,7 @@ def test_a_category_of_one_row_shows_in_nothing(ordered, public_keys):
     frames = []
     for keys in (series, more):
         categories = pd.Categorical(keys, ordered=ordered)  # made of the rows, as astype does
-        frames.append(counted(pd.Series(categories), public_keys))
+        frames.append(count_rows(pd.Series(categories), public_keys))
     first, other = (frame["g"] for frame in frames)
     pd.testing.assert_series_equal(first, other, check_category_order=True)
     assert "alone" not in first.cat.categories
@@ -53,7 +53,7 @@ def test_a_category_of_one_row_shows_in_nothing(ordered, public_keys):
 def test_categories_without_an_order_show_none_of_theirs():
     """Categories in the order of the rows that they were found in come out by value."""
     for categories in (["b", "a", "c"], ["c", "b", "a"]):
-        shown = counted(repeat_values(["a", "b"], pd.CategoricalDtype(categories)))["g"]
+        shown = count_rows(repeat_values(["a", "b"], pd.CategoricalDtype(categories)))["g"]
         assert (shown.tolist(), shown.cat.categories.tolist()) == (["a", "b"], ["a", "b"])
         assert not shown.cat.ordered
 
@@ -79,7 +79,7 @@ def test_keys_come_out_as_they_came_and_sorted(kind):
     """Secret keys are sorted as what they are, and of the dtype and the Python type they had."""
     values, dtype = KINDS[kind]
     keys = repeat_values([*values, None], dtype)
-    shown = counted(keys.sample(frac=1, random_state=1))["g"]
+    shown = count_rows(keys.sample(frac=1, random_state=1))["g"]
     assert shown.dropna().tolist() == values
     assert shown.isna().tolist() == [False] * len(values) + [True]
     if isinstance(keys.dtype, pd.CategoricalDtype):
@@ -95,7 +95,7 @@ def test_public_keys_come_out_as_listed(kind):
     """Public keys come out in the order listed, whatever order their dtype has."""
     values, dtype = KINDS[kind]
     public_keys = [values[1], None, *values[2:], values[0]]
-    shown = counted(repeat_values(values[1:], dtype), public_keys)
+    shown = count_rows(repeat_values(values[1:], dtype), public_keys)
     assert shown["g"].astype(object).where(shown["g"].notna(), None).tolist() == public_keys
     assert shown["count"].tolist() == [60, 0, *[60] * (len(values) - 2), 0]
 
@@ -112,7 +112,7 @@ def test_a_ledger_gives_the_same_keys_again(kind, tmp_path):
     terms = {"ledger": ledger, "dataset": "d", "version": "1"}
     for public_keys in listings:
         first, again = (
-            counted(repeat_values(values, dtype), public_keys, **terms) for _ in range(2)
+            count_rows(repeat_values(values, dtype), public_keys, **terms) for _ in range(2)
         )
         pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert ledger.stored("d") == len(listings)
@@ -124,7 +124,7 @@ def test_a_million_keys_take_about_a_second(kind):
     values, dtype = KINDS[kind]
     keys = pd.Series(values, dtype=dtype).repeat(1_000_000 // len(values)).reset_index(drop=True)
     start = time.process_time()
-    counted(keys)
+    count_rows(keys)
     assert time.process_time() - start < 4
 
 
@@ -134,7 +134,7 @@ def test_intervals_of_minus_zero_and_zero_are_one_key():
     for order in ([0, 1, 2], [1, 0, 2]):
         rows = ends[order].repeat(60, axis=0)
         keys = pd.Series(pd.arrays.IntervalArray.from_arrays(rows[:, 0], rows[:, 1]))
-        shown = counted(keys)
+        shown = count_rows(keys)
         assert list(map(repr, shown["g"][:1])) == ["Interval(0.0, 1.0, closed='right')"]
         assert shown["count"].tolist() == [120, 60]
 
@@ -155,7 +155,7 @@ def test_categories_of_other_objects_are_missing_keys():
     """Objects of the caller's class among categories are one missing key; none is called."""
     dtype = pd.CategoricalDtype(pd.Index(["a", Loud()], dtype=object), ordered=True)
     codes = np.repeat([0, 1, -1], 60)
-    shown = counted(pd.Series(pd.Categorical.from_codes(codes, dtype=dtype)))
+    shown = count_rows(pd.Series(pd.Categorical.from_codes(codes, dtype=dtype)))
     assert shown["g"].tolist()[:1] == ["a"]
     assert shown["count"].tolist() == [60, 120]
     assert shown["g"].cat.categories.tolist() == ["a"]

@@ -19,13 +19,13 @@ from dfprivacy.accounting.spending import account
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import fresh_id, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.release.pipeline import charged, check_charge, permit
+from dfprivacy.release.pipeline import charge_plan, check_charge, permit
 from dfprivacy.release.plan import Plan
 
 LAPLACE = DiscreteLaplace(Fraction(10))
 
 
-def refused(draw=lambda: LAPLACE.sample(3)):
+def require_refusal(draw=lambda: LAPLACE.sample(3)):
     """Return whether a draw is refused for want of a permit."""
     try:
         draw()
@@ -37,9 +37,9 @@ def refused(draw=lambda: LAPLACE.sample(3)):
 @pytest.mark.parametrize("noise", [LAPLACE, DiscreteGaussian(Fraction(9))])
 def test_no_sampler_draws_without_a_release(noise):
     """Every law is refused the system's bytes, and takes those that a caller hands in."""
-    assert refused(lambda: noise.sample(3))
-    assert refused(lambda: add_to(np.zeros(3, np.int64), noise))
-    assert refused(lambda: system_entropy(8))
+    assert require_refusal(lambda: noise.sample(3))
+    assert require_refusal(lambda: add_to(np.zeros(3, np.int64), noise))
+    assert require_refusal(lambda: system_entropy(8))
     assert len(noise.sample(3, os.urandom)) == 3
 
 
@@ -47,12 +47,12 @@ def test_a_permit_ends_with_its_block():
     """Permits may be nested; after the block, and after an error in it, nothing is drawn."""
     with permit("a test"):
         with permit("another"):
-            assert not refused()
-        assert not refused()
-    assert refused()
+            assert not require_refusal()
+        assert not require_refusal()
+    assert require_refusal()
     with pytest.raises(ZeroDivisionError), permit("a test"):
         raise ZeroDivisionError
-    assert refused()
+    assert require_refusal()
 
 
 def test_a_function_is_permitted_for_each_call():
@@ -64,7 +64,7 @@ def test_a_function_is_permitted_for_each_call():
 
     for _ in range(2):
         assert len(entropy_calls(3)) == 2
-        assert refused()
+        assert require_refusal()
 
 
 def test_a_permit_is_of_one_thread():
@@ -72,12 +72,12 @@ def test_a_permit_is_of_one_thread():
     refusals = []
     with permit("a test"):
         copied = contextvars.copy_context()
-        thread = threading.Thread(target=lambda: refusals.append(refused()))
+        thread = threading.Thread(target=lambda: refusals.append(require_refusal()))
         thread.start()
         thread.join()
-        assert not copied.run(refused)
+        assert not copied.run(require_refusal)
     assert refusals == [True]
-    assert copied.run(refused)
+    assert copied.run(require_refusal)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -85,7 +85,7 @@ def test_a_forked_child_has_none():
     """A process that is forked beside a release draws nothing, and makes releases of its own."""
     context = multiprocessing.get_context("fork")
     with context.Pool(1) as pool:
-        assert pool.apply(refused)
+        assert pool.apply(require_refusal)
         assert pool.apply(_count) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_child_forked_inside_draws_nothing():
     """
     parent = os.getpid()
 
-    def forked(work):
+    def fork(work):
         """Return the exit code of a child: 0 where `work` is true there."""
         child = os.fork()
         if child == 0:
@@ -106,11 +106,11 @@ def test_a_child_forked_inside_draws_nothing():
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     with permit("a test"):
-        assert forked(refused) == 0
+        assert fork(require_refusal) == 0
         with permit("a nested test"):
-            assert forked(refused) == 0
-        assert forked(lambda: _count() == 1 and refused()) == 0
-        assert not refused()
+            assert fork(require_refusal) == 0
+        assert fork(lambda: _count() == 1 and require_refusal()) == 0
+        assert not require_refusal()
     before = []
 
     def draws(child):
@@ -152,7 +152,7 @@ def test_whatever_is_released_draws(tmp_path):
         lambda: private.shuffle.sum("x", (0, 9), epsilon=1, delta=1e-6),
     ):
         ask()
-        assert refused()
+        assert require_refusal()
 
 
 def test_a_protocol_without_rows_pays_before_it_draws(tmp_path):
@@ -161,15 +161,15 @@ def test_a_protocol_without_rows_pays_before_it_draws(tmp_path):
     charge = Charge(Epsilon(Fraction(2)), question="a protocol")
     plan = Plan(charge, account(ledger, "d"))
     check_charge(plan)
-    assert refused()
+    assert require_refusal()
     assert ledger.spent("d").epsilon == 0
-    with charged(plan):
+    with charge_plan(plan):
         assert ledger.spent("d").epsilon == 2
         assert len(LAPLACE.sample(2)) == 2
-    assert refused()
+    assert require_refusal()
     with pytest.raises(dfp.BudgetExceededError):
         check_charge(plan)
-    with pytest.raises(dfp.BudgetExceededError), charged(plan):
+    with pytest.raises(dfp.BudgetExceededError), charge_plan(plan):
         pytest.fail("drawn")
 
 

@@ -18,7 +18,7 @@ import dfprivacy as dfp
 from tests.frame_types import to_polars
 
 
-def rows_of(result):
+def read_rows(result):
     """Key and count of each released group, as plain Python values."""
     if isinstance(result, pd.DataFrame):  # keys may be of several types
         keys = [None if pd.isna(k) else k for k in result.iloc[:, 0].tolist()]
@@ -55,7 +55,7 @@ def test_public_keys_come_out_exactly_once(column, keys, expected, way):
     rows; rows with other keys are in no group. Keys of a set are sorted.
     """
     grouped = dfp.frame(way(TABLE)).group_by(column, keys=keys)
-    assert rows_of(grouped.count(epsilon=1e12)) == expected
+    assert read_rows(grouped.count(epsilon=1e12)) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_numbers_are_no_dates(column, key):
 def test_a_fraction_is_no_key_of_an_integer_column(way):
     """1.5 is not the key 1: it is refused, or a group without rows."""
     try:
-        released = rows_of(dfp.frame(way(TABLE)).group_by("h", keys=[1.5]).count(epsilon=1e12))
+        released = read_rows(dfp.frame(way(TABLE)).group_by("h", keys=[1.5]).count(epsilon=1e12))
     except dfp.errors.InvalidKeysError:
         return
     assert released == [(1.5, 0)]
@@ -150,14 +150,14 @@ def test_a_fraction_is_no_key_of_an_integer_column(way):
 def test_an_unsigned_public_key_beside_null():
     """The largest unsigned key is released beside the NULL key, and as itself."""
     frame = pd.DataFrame({"g": np.array([2**64 - 1], dtype=np.uint64)})
-    released = rows_of(frame.dp.group_by("g", keys=[2**64 - 1, None]).count(epsilon=1e12))
+    released = read_rows(frame.dp.group_by("g", keys=[2**64 - 1, None]).count(epsilon=1e12))
     assert released == [(2**64 - 1, 1), (None, 0)]
 
 
 def test_one_and_true_and_text_are_different_objects():
     """In an object column 1, 1.0, True and "1" are four keys, matched by type and value."""
     frame = pd.DataFrame({"g": pd.Series([1, 1.0, 1.0, True, True, True, "1"], dtype=object)})
-    released = rows_of(frame.dp.group_by("g", keys=[1, 1.0, True, "1", 2]).count(epsilon=1e12))
+    released = read_rows(frame.dp.group_by("g", keys=[1, 1.0, True, "1", 2]).count(epsilon=1e12))
     counts = {(type(key), key): count for key, count in released}
     assert counts == {(int, 1): 1, (float, 1.0): 2, (bool, True): 3, (str, "1"): 1, (int, 2): 0}
 
@@ -167,7 +167,7 @@ def test_public_keys_of_several_columns_are_tuples(engine):
     private = dfp.frame(engine(TABLE))
     keys = [("b", 2), ("b", None), ("a", 7), (None, 1)]
     released = private.group_by("g", "h", keys=keys).count(epsilon=1e12)
-    counts = [count for _, count in rows_of(released)]
+    counts = [count for _, count in read_rows(released)]
     assert counts == [1, 1, 0, 1]
     with pytest.raises(dfp.errors.InvalidKeysError):
         private.group_by("g", "h", keys=[("b",)])
@@ -183,7 +183,7 @@ def test_keys_set_once_for_each_column_are_combined():
     keys = {"g": ["a", "b"], "h": [1, 2]}
     private = dfp.frame(TABLE)(epsilon=1e12)
     for grouped in (private(keys=keys).group_by("g", "h"), private.group_by(keys=keys)):
-        assert [c for _, c in rows_of(grouped.count())] == [1, 0, 0, 1]
+        assert [c for _, c in read_rows(grouped.count())] == [1, 0, 0, 1]
     with pytest.raises(dfp.errors.InvalidKeysError):
         dfp.frame(TABLE)(keys={"g": ["a"]}).group_by("g", "h")
 
@@ -197,7 +197,7 @@ def test_groups_are_sorted_whatever_the_order_of_rows(data, way, rows, table_of)
     shown = []
     for side in (sample, other):
         grouped = dfp.frame(way(table_of(side))).group_by("g")
-        shown.append([key for key, _ in rows_of(grouped.count(epsilon=1e12, delta=0.5))])
+        shown.append([key for key, _ in read_rows(grouped.count(epsilon=1e12, delta=0.5))])
     assert shown[0] == shown[1]
     assert shown[0] == sorted(shown[0], key=lambda key: (key is None, (key or "").encode()))
 

@@ -66,7 +66,7 @@ def test_arrays_of_an_estimate_are_noisy(ask):
             assert not exact & {int(v) for v in item.ravel()}
 
 
-def serialized(result):
+def serialize(result):
     """Every way in which a result leaves the process."""
     yield pickle.dumps(result.to_arrow_table() if hasattr(result, "to_arrow_table") else result)
     yield repr(result).encode()
@@ -99,7 +99,7 @@ def test_a_hidden_key_is_in_no_byte_of_the_result(terms, engine):
     """
     keys = terms.get("keys")
     result = dfp.frame(engine(TABLE)).group_by("g", keys=keys).count(delta=terms.get("delta"))
-    written = list(serialized(result))
+    written = list(serialize(result))
     assert any(PUBLIC.encode() in data for data in written)
     assert not any(HIDDEN.encode() in data for data in written)
 

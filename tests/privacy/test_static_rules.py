@@ -31,7 +31,7 @@ def both_trees():
     }
 
 
-def modules_of(tree):
+def find_modules(tree):
     """Yield the modules that a tree imports, with the names taken from them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -59,7 +59,7 @@ LAYERS = [
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
-def layer_of(module):
+def find_layer(module):
     """Return the first part of a module's name inside the package; the package itself is on top."""
     parts = module.split(".")
     return parts[1].removesuffix(".py") if len(parts) > 1 else "__init__"
@@ -70,13 +70,13 @@ def test_imports_point_one_way():
     for name, tree in trees().items():
         layer = name.split("/")[0].removesuffix(".py")
         assert layer in RANKS, f"{layer} has no layer: give it one"
-        for module, member in modules_of(tree):
+        for module, member in find_modules(tree):
             if module == "sql_udfs" or module.startswith("sql_udfs."):
                 assert layer == "cli"
             if module != "dfprivacy" and not module.startswith("dfprivacy."):
                 continue
             full_name = f"{module}.{member}" if module == "dfprivacy" and member else module
-            target = layer_of(full_name)
+            target = find_layer(full_name)
             target = target if target in RANKS else "__init__"
             assert RANKS[target] <= RANKS[layer], f"{name} imports {full_name}"
 
@@ -90,7 +90,7 @@ def test_the_core_knows_no_engine_and_no_clock():
     for name, tree in trees().items():
         if not name.startswith(CORE):
             continue
-        assert not {module.split(".")[0] for module, _ in modules_of(tree)} & banned, name
+        assert not {module.split(".")[0] for module, _ in find_modules(tree)} & banned, name
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not attributes & {"now", "today", "utcnow", "fromtimestamp"}, name
 
@@ -99,7 +99,7 @@ NUMPY_RANDOM = {("np", "random"), ("numpy", "random")}
 BANNED = {"random", "numpy.random", "secrets"}
 
 
-def examples_of(tree):
+def find_examples(tree):
     """Yield the trees of the examples in docstrings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -113,10 +113,12 @@ def test_no_other_source_of_randomness():
     One draws noise, and the other makes passwords, salts and nonces.
     """
     own_and_examples = (
-        (name, tree) for name, source in trees().items() for tree in (source, *examples_of(source))
+        (name, tree)
+        for name, source in trees().items()
+        for tree in (source, *find_examples(source))
     )
     for name, tree in own_and_examples:
-        for module, member in modules_of(tree):
+        for module, member in find_modules(tree):
             assert module not in BANNED
             assert f"{module}.{member}" not in BANNED | {"os.urandom"}
         for node in ast.walk(tree):
@@ -147,7 +149,7 @@ def test_no_float_between_a_sum_and_its_noise(name):
 @functools.cache
 def names_used(tree):
     """Return every name and attribute in a tree, imported ones too."""
-    names = {name for _, name in modules_of(tree)}
+    names = {name for _, name in find_modules(tree)}
     for node in ast.walk(tree):
         names.add(getattr(node, "id", None) or getattr(node, "attr", None))
     return names
@@ -180,20 +182,20 @@ def test_nothing_else_pays():
 
 
 REVIEWED = {
-    "accounting/idempotent.py IdempotentLedger.kept_of": "raised below if the charge is unused",
+    "accounting/idempotent.py IdempotentLedger.keep_release": "raised below if nothing was charged",
     "accounting/spending.py Account.remember": "the release is paid for, and must come out",
     "accounting/spending.py NoAccount.check": "the notice may have no stderr to go to",
     "cli/__init__.py Commands.main": "shown as the error that may be published",
     "engine/embedded.py interruptible.job": "raised again by the thread of the caller",
     "engine/objects.py plain": "an object with hostile methods is a missing key",
-    "engine/pandas.py _own_key": "raised below as an error about the dtype",
-    "engine/pandas.py categories_of": "released categories keep their plain values",
+    "engine/pandas.py _read_own_key": "raised below as an error about the dtype",
+    "engine/pandas.py find_categories": "released categories keep their plain values",
     "engine/returning.py _keys": "released keys keep their plain values",
     "engine/returning.py printable": "released values are shown as text",
     "engine/snapshots.py _open_delta": "raised below as an error that names the table",
     "engine/snapshots.py _open_iceberg": "raised below as an error that names the table",
-    "engine/run.py guarded": "raised below as the error that may be published",
-    "errors.py _guarded.call": "raised below as the error that may be published",
+    "engine/run.py run_guarded": "raised below as the error that may be published",
+    "errors.py _guard_function.call": "raised below as the error that may be published",
     "errors.py _wrong_call": "type hints may name modules that are not there",
     "frames/__init__.py loaded": "raised below, where it has no context",
     "frames/crosstabs.py _order": "released keys that can't be compared stay in order",
@@ -293,7 +295,7 @@ def test_nothing_is_printed_logged_or_warned():
             assert name in NOTE_LOGGERS
         silences = name == "errors.py"
         loud = set() if silences else {"logging", "warnings"}
-        assert not {module.split(".")[0] for module, _ in modules_of(tree)} & loud, name
+        assert not {module.split(".")[0] for module, _ in find_modules(tree)} & loud, name
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "warnings":
                 assert f"warnings.{node.attr}" in WARNING_FUNCTIONS, name

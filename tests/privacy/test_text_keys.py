@@ -30,7 +30,7 @@ def columns(dtype):
     return [pd.Series(texts, dtype=dtype) for texts in ([], ["a"] * 30, *odd)]
 
 
-def counted(column, public_keys):
+def count_rows(column, public_keys):
     table = pd.DataFrame({"k": column}).dp.group_by("k", keys=public_keys).count(epsilon=1e9)
     return [*table["k"].fillna("NULL")], [*table["count"]]
 
@@ -44,7 +44,7 @@ def test_what_is_no_text_is_no_key_of_text(dtype, key):
     messages = set()
     for column in columns(dtype):
         with pytest.raises(dfp.errors.InvalidKeysError) as caught:
-            counted(column, ["a", key])
+            count_rows(column, ["a", key])
         messages.add(str(caught.value))
     assert len(messages) == 1
 
@@ -55,7 +55,7 @@ def test_text_is_a_key_of_text(dtype, key):
     """Text of any class counts the rows that have it; missing keys are NULL in any form."""
     for column, rows in zip(columns(dtype), (0, 30, 30), strict=False):
         for missing in (None, pd.NA, np.nan):
-            assert counted(column, [key, missing]) == (["a", "NULL"], [rows, 0])
+            assert count_rows(column, [key, missing]) == (["a", "NULL"], [rows, 0])
 
 
 @pytest.mark.parametrize("key", [b"a", 1, True, ODD], ids=ascii)
@@ -66,5 +66,5 @@ def test_objects_and_categories_take_keys_as_they_are_written(kind, key):
     for codes in ([], [0] * 30, [0] * 30 + [1]):
         column = pd.Series(pd.Categorical.from_codes(codes, dtype=categories))
         column = column.astype(object) if kind == "objects" else column
-        _, counts = counted(column, ["a", key])
+        _, counts = count_rows(column, ["a", key])
         assert sorted(counts) == sorted([codes.count(0), codes.count(1) if key == ODD else 0])

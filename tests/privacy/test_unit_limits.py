@@ -45,7 +45,7 @@ def test_too_few_units_have_the_smallest_limits():
     assert dfp.Unit("u", 1, 1) in limits
 
 
-def units_of(sizes, values):
+def build_units(sizes, values):
     """Return a frame of units that have so many rows of one value each."""
     users = np.repeat(np.arange(len(sizes)), sizes)
     return pl.DataFrame({"u": users, "x": np.repeat(values, sizes)})
@@ -56,7 +56,7 @@ SIZES = np.tile([1, 2, 4, 300], 2500)
 
 def test_a_mean_of_units_that_are_alike_counts_few_of_their_rows():
     """Where large units are like the others, high limits only cost noise."""
-    frame = units_of(SIZES, np.repeat([20.0, 80.0], 5000)[np.arange(10_000) * 7919 % 10_000])
+    frame = build_units(SIZES, np.repeat([20.0, 80.0], 5000)[np.arange(10_000) * 7919 % 10_000])
     limits = dfp.suggest_limits(frame, unit="u", question=dfp.mean("x", (0, 100)))
     assert limits.max_rows < 100
     assert dfp.suggest_limits(frame, unit="u").max_rows > 200  # of a count
@@ -64,14 +64,14 @@ def test_a_mean_of_units_that_are_alike_counts_few_of_their_rows():
 
 def test_a_mean_of_units_that_differ_by_size_counts_most_of_their_rows():
     """Where large units have other values, scaling them down is a bias above the noise."""
-    frame = units_of(SIZES, np.where(SIZES > 4, 90.0, 10.0))
+    frame = build_units(SIZES, np.where(SIZES > 4, 90.0, 10.0))
     question = dfp.mean("x", (0, 100))
     assert dfp.suggest_limits(frame, unit="u", question=question).max_rows >= 100
 
 
 def test_limits_of_sums_grow_with_what_they_may_spend():
     """A count leaves out more where its noise is larger."""
-    frame = units_of(np.arange(1, 3000), np.ones(2999))
+    frame = build_units(np.arange(1, 3000), np.ones(2999))
     small, large = (
         dfp.suggest_limits(frame, unit="u", question=dfp.count(), epsilon=5, spending=spending)
         for spending in (1e-4, 10)
@@ -178,7 +178,7 @@ def test_different_values_are_counted_within_a_limit_of_their_own():
     assert (int(counted), counted.limits.max_rows) == (9, 6)
 
 
-def sizes_of(table):
+def find_sizes(table):
     """Return the exact sizes to which noise is added first, for the limits of a mean by group."""
     tape = Tape()
     with record_draws(tape):
@@ -197,7 +197,7 @@ def test_sizes_follow_from_the_rows_and_not_from_their_order():
     columns = {"u": owners, "g": (places // 3).astype(str), "x": values.ravel() / 1.0}
     orders = (slice(None), slice(None, None, -1), np.argsort(values.ravel(), kind="stable"))
     first, *others = (
-        sizes_of(pl.DataFrame({name: column[order] for name, column in columns.items()}))
+        find_sizes(pl.DataFrame({name: column[order] for name, column in columns.items()}))
         for order in orders
     )
     assert first.sum() > len(values)
@@ -221,7 +221,7 @@ def test_limits_let_units_count_in_all_groups_that_they_fill(keys):
 
 def test_the_number_of_units_has_the_noise_of_one_row_each():
     """Beside a count of rows, units keep the limit of one row; the count has a larger one."""
-    frame = units_of(np.full(4000, 80), np.ones(4000))
+    frame = build_units(np.full(4000, 80), np.ones(4000))
     answers = frame.dp(unit="u", epsilon=1).agg(n=dfp.count(), k=dfp.nunique("u"))
     rows, units = answers["n"], answers["k"]
     assert rows.low <= 320_000 <= rows.high
@@ -236,7 +236,7 @@ def test_the_number_of_units_has_the_noise_of_one_row_each():
 
 def test_a_sum_without_bounds_counts_rows_as_a_count_does():
     """Rows left out of a sum are no bias of a mean: nearly all rows of alike units count."""
-    frame = units_of([6] * 4000, np.linspace(0, 1, 4000) ** 2).with_columns(g=0)
+    frame = build_units([6] * 4000, np.linspace(0, 1, 4000) ** 2).with_columns(g=0)
     private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0])
     questions = {"s": dfp.sum("x"), "m": dfp.mean("x"), "n": dfp.count("x")}
     for names in (["s"], ["s", "m"], ["m", "n"]):
@@ -249,7 +249,7 @@ def test_a_sum_without_bounds_counts_rows_as_a_count_does():
 def test_an_answer_that_limits_may_spoil_has_a_note():
     """Sizes with a heavy tail: the interval holds the count of all rows, or a note says why not."""
     sizes = np.minimum((np.random.default_rng(1).pareto(1.1, 3000) + 1), 5000).astype(int)
-    frame = units_of(sizes, np.linspace(0, 1, 3000))
+    frame = build_units(sizes, np.linspace(0, 1, 3000))
     for _ in range(5):
         answer = frame.dp(unit="u", epsilon=1).count()
         assert answer.low <= sizes.sum() <= answer.high or "limits leave out" in answer.note
@@ -377,7 +377,7 @@ def test_no_share_is_named_that_noise_leaves_open():
     Noise alone makes it too large in one text in 20: in more than 12 of 40 below 1e-7.
     """
     sizes = np.append(np.tile(np.arange(1, 7), 833), np.full(15, 12))
-    private = units_of(sizes, np.ones(len(sizes))).dp(unit="u", epsilon=1)
+    private = build_units(sizes, np.ones(len(sizes))).dp(unit="u", epsilon=1)
     too_large = 0
     for _ in range(40):
         answer = private.count()
@@ -454,7 +454,7 @@ def test_large_units_that_are_too_few_to_move_a_limit_add_a_note():
     Noise misses one interval in 20: more than 12 of 40 below 1e-7.
     """
     sizes = np.where(np.arange(2000) % 20, 1, 40)
-    frame = units_of(sizes, np.where(sizes > 1, 0.8, 0.5)).with_columns(g=pl.col("u") % 2)
+    frame = build_units(sizes, np.where(sizes > 1, 0.8, 0.5)).with_columns(g=pl.col("u") % 2)
     truth = frame.group_by("g").agg(pl.col("x").mean()).sort("g")["x"]
     private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0, 1])
     silent = 0
@@ -498,7 +498,7 @@ def test_sums_without_bounds_of_a_panel_hold_or_say_what_counts():
 def test_large_totals_that_no_bin_shows_by_itself_add_a_note():
     """Totals of one unit in twenty are spread over six bins: sums hold, or say so."""
     sizes = np.where(np.arange(2000) % 20, 1, 40)
-    frame = units_of(sizes, np.arange(2000) // 20 % 7)
+    frame = build_units(sizes, np.arange(2000) // 20 % 7)
     truth = frame["x"].sum()
     answers = [frame.dp(unit="u", epsilon=1).sum("x", (0, 7)) for _ in range(20)]
     silent = [a for a in answers if not a.note and not a.low <= truth <= a.high]

@@ -76,7 +76,7 @@ def assert_equal(left, right):
         assert np.array_equal(vector, right[key]), key
 
 
-def added(left, right):
+def add_vectors(left, right):
     """Add up two mappings of vectors."""
     return {key: left.get(key, 0) + right.get(key, 0) for key in left.keys() | right.keys()}
 
@@ -97,7 +97,7 @@ def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
     expected, first, rest = (
         sums(engines[name](table(part)), unit, by) for part in (data, *parts(data))
     )
-    assert_equal(expected, added(first, rest))
+    assert_equal(expected, add_vectors(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -109,7 +109,7 @@ def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
     expected, first, rest = (
         bins(engines[name](table(part)), unit, BINS[kind], by) for part in (data, *parts(data))
     )
-    assert_equal(expected, added(first, rest))
+    assert_equal(expected, add_vectors(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)

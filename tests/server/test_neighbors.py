@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from benchmarks.replay import Meter
-from benchmarks.replay_cases import CHANGES, DELTA, GROUPS, UNITS, Case, Places, statement_of
+from benchmarks.replay_cases import CHANGES, DELTA, GROUPS, UNITS, Case, Places, write_statement
 from benchmarks.replay_cases import is_possible as is_case_possible
 from benchmarks.replay_questions import QUESTIONS
 from dfprivacy.accounting.memory import release_bytes
@@ -37,7 +37,7 @@ def serve_release(case, places, table, ledger, dataset):
     reader, replies = DatasetReader(dataset, policy), []
     for kind in ("explain", "describe", "release", "release"):
         try:
-            answer = reader.answer(kind, statement_of(case), (), {"intervals": True}, "ann")
+            answer = reader.answer(kind, write_statement(case), (), {"intervals": True}, "ann")
         except Exception as error:
             safe = describe_error(error)
             replies.append((safe.code, safe.message, safe.hint))

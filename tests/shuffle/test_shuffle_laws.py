@@ -19,8 +19,8 @@ from dfprivacy.shuffle.sums import (
     count_messages,
     laplace_shares,
     rho_within,
-    rounded,
-    shared,
+    round_by_chance,
+    share_sums,
     shuffle,
     split,
     total,
@@ -72,7 +72,7 @@ def test_a_share_has_the_polya_law(law):
             number = int((edge + side).floor().unique_fmpz())
             parts = [(number >> shift) & (2**64 - 1) for shift in (192, 128, 64, 0)]
             rest = np.array(parts[1:], dtype=np.uint64).tobytes()
-            assert law.inverted(parts[0], lambda _, rest=rest: rest) == expected
+            assert law.invert(parts[0], lambda _, rest=rest: rest) == expected
     assert Fraction(1, 2**160) == DISTANCE
     assert _BITS - 256 >= 64
 
@@ -182,7 +182,7 @@ def test_shares_add_up_to_epsilon_and_delta(epsilon, weights):
     """The whole costs epsilon and delta at most: either as pure losses, or by way of zCDP."""
     delta, users = Fraction(1, 10**6), 5000
     weights = tuple((Fraction(w), q) for w, q in weights)
-    shares = shared(epsilon, delta, users, weights)
+    shares = share_sums(epsilon, delta, users, weights)
     pairs = [(share, q) for share, (_, q) in zip(shares, weights, strict=True)]
     sums = sum(q for _, q in pairs)
     pure = sum(share.epsilon * q for share, q in pairs)
@@ -206,7 +206,7 @@ def test_rho_within_is_tight():
 
 def test_totals_and_their_noise_fit_the_modulus():
     """No total of all users wraps around, but for a probability of 2**-60."""
-    share = shared(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 1),))[0]
+    share = share_sums(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 1),))[0]
     sums = Sums(1000, 1, 32, share)
     reach = 1000 * 32 + sums.noise.quantile(2.0**-60)
     assert reach < 2 ** (sums.bits - 1)
@@ -216,15 +216,15 @@ def test_totals_and_their_noise_fit_the_modulus():
 
 def test_rounding_is_right_on_average_and_stays_on_the_grid():
     """A number between two steps goes up with the probability of its fraction."""
-    integers = rounded(np.full(40_000, 0.3), 4)
+    integers = round_by_chance(np.full(40_000, 0.3), 4)
     assert set(integers.tolist()) == {1, 2}
     assert abs(integers.mean() - 1.2) < 6.5 * 0.4 / 200
-    assert rounded(np.array([0.0, 1.0, 2.0, -1.0]), 7).tolist() == [0, 7, 7, 0]
+    assert round_by_chance(np.array([0.0, 1.0, 2.0, -1.0]), 7).tolist() == [0, 7, 7, 0]
 
 
 def test_integers_beyond_the_grid_are_clipped_before_noise():
     """Whatever integer a user adds, messages are those of the nearest one that noise covers."""
-    share = shared(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 2),))[0]
+    share = share_sums(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 2),))[0]
     sums = Sums(1000, 2, 32, share)
     wild = np.array([[-(2**63), 2**63 - 1], [-1, 33], [0, 32], [-(10**9), 10**9]])
     nearest = np.array([[0, 32]] * 4)
@@ -244,5 +244,5 @@ def test_half_widths_hold():
         estimate = dfp.shuffle.simulate(plan, values, interval=0.9)
         hits += estimate.low <= values.sum() <= estimate.high
     assert hits >= 240
-    sums = plan.sums_of(1)
+    sums = plan.list_sums(1)
     assert sums.noise.quantile(0.1) < sums.half_width(0.1)

@@ -23,7 +23,7 @@ def run(protocol, values):
         public = dfp.shuffle.Protocol.from_json(protocol.to_json())
         assert public == protocol
         halves = [public.messages(values[:1000]), public.messages(values[1000:])]
-        protocol = protocol.analyze(dfp.shuffle.shuffle(dfp.shuffle.joined(halves)))
+        protocol = protocol.analyze(dfp.shuffle.shuffle(dfp.shuffle.join_messages(halves)))
     return protocol.estimate()
 
 
@@ -65,7 +65,7 @@ def test_a_quantile_is_found(q):
     """Ranks are right to the noise of twelve counts (20 scales each: false alarms below 1e-7)."""
     plan = dfp.shuffle.quantile(users=3000, q=q, bounds=(0, 100), **COST)
     answer = run(plan, VALUES)
-    slack = 20 * float(plan.sums_of(1).noise.scale) + 10
+    slack = 20 * float(plan.list_sums(1).noise.scale) + 10
     ordered = np.concatenate([np.zeros(1), np.sort(VALUES), np.full(1, 100.0)])
     low = ordered[max(0, int(q * 3000 - slack))]
     high = ordered[min(3001, int(q * 3000 + slack) + 1)]
@@ -95,7 +95,11 @@ def test_unshuffled_or_missing_messages_are_told():
     """The analyzer refuses anything but the messages of all users, by their public number."""
     plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
     messages = plan.messages(VALUES)
-    for wrong in (messages[1:], dfp.shuffle.joined([messages, messages]), messages.drop(["query"])):
+    for wrong in (
+        messages[1:],
+        dfp.shuffle.join_messages([messages, messages]),
+        messages.drop(["query"]),
+    ):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="messages of all 3000 users"):
             plan.analyze(wrong)
     with pytest.raises(dfp.errors.InvalidProtocolError, match="round 1 of 1"):

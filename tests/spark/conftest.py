@@ -28,16 +28,16 @@ CONF = {
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """Turn a skipped test into a failed one where Spark is required."""
-    return _required((yield), item)
+    return _require((yield), item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
     """Turn a skipped file into a failed one where Spark is required."""
-    return _required((yield), collector)
+    return _require((yield), collector)
 
 
-def _required(report: Any, node: pytest.Item | pytest.Collector) -> Any:
+def _require(report: Any, node: pytest.Item | pytest.Collector) -> Any:
     if REQUIRED and report.skipped and "spark" in node.path.parts:
         report.outcome = "failed"
     return report

@@ -26,7 +26,7 @@ def rows(frame):
     return frame(TABLE).cache()
 
 
-def described(private):
+def describe_rows(private):
     """Return the rows of a description of two columns."""
     description = private(bounds={"x": (0, 100)}).describe(["x", "i"], rho=0.5)
     table = (
@@ -36,7 +36,7 @@ def described(private):
 
 
 WHOLE = {
-    "describe": described,
+    "describe": describe_rows,
     "count": lambda p: p.count(epsilon=1),
     "sum": lambda p: p.sum("i", (-20, 20), epsilon=1),
     "mean without bounds": lambda p: p.mean("x", epsilon=1),
@@ -113,7 +113,7 @@ def test_a_ledger_is_charged_and_remembers(rows, tmp_path):
         private.count(epsilon=0.1)
 
 
-def jobs_of(spark, work):
+def count_jobs(spark, work):
     """Return how many Spark jobs a call starts, once its tracker, which lags behind, knows all."""
     context = spark.sparkContext
     context.setJobGroup("counted", "counted")
@@ -135,13 +135,13 @@ def test_one_job_a_part(spark, rows, setting):
     rows.count()
     private = dfp.frame(rows)
     with setting("spark.sql.adaptive.enabled", "false"):
-        assert jobs_of(spark, lambda: private.mean("x", (0, 99))) == 1
-        assert jobs_of(spark, lambda: private.group_by("g").var("x", (0, 99), delta=0.1)) == 1
-        assert jobs_of(spark, lambda: private.group_by("g", keys=["a"]).median("x")) == 1
+        assert count_jobs(spark, lambda: private.mean("x", (0, 99))) == 1
+        assert count_jobs(spark, lambda: private.group_by("g").var("x", (0, 99), delta=0.1)) == 1
+        assert count_jobs(spark, lambda: private.group_by("g", keys=["a"]).median("x")) == 1
         both = {"m": dfp.median("x"), "n": dfp.count()}
-        assert jobs_of(spark, lambda: private.group_by("g").agg(**both, delta=0.1)) == 2
+        assert count_jobs(spark, lambda: private.group_by("g").agg(**both, delta=0.1)) == 2
         limited = private(unit="u", max_rows=2, max_groups=2).group_by("g")
-        assert jobs_of(spark, lambda: limited.mean("x", (0, 99), delta=0.1)) == 1
+        assert count_jobs(spark, lambda: limited.mean("x", (0, 99), delta=0.1)) == 1
 
 
 def test_only_sums_come_to_the_driver(spark, rows, monkeypatch):

@@ -46,7 +46,7 @@ def refusal(template):
     return seen.pop()
 
 
-def crossed(calls, cases):
+def cross_cases(calls, cases):
     """Return every call with the first case, and the first call with every case."""
     return [*((call, cases[0]) for call in calls), *((calls[0], case) for case in cases[1:])]
 
@@ -67,7 +67,7 @@ UNBOUNDED += ["dp_median({})", "dp_quantile({}, 0.9)", "dp_quantiles({}, [0.25, 
 OF_DATES = ("dp_median", "DATE '2013-01-01', DATE '2014-01-01'")
 
 
-@pytest.mark.parametrize(("function", "bounds"), [*crossed(FUNCTIONS, BAD_BOUNDS), OF_DATES])
+@pytest.mark.parametrize(("function", "bounds"), [*cross_cases(FUNCTIONS, BAD_BOUNDS), OF_DATES])
 def test_bad_bounds_are_refused_on_any_table(function, bounds):
     """Constants that are no bounds raise our error with its hint, whatever the table holds."""
     text = refusal(f"SELECT {function}(d, {bounds}) FROM {{table}}")
@@ -89,7 +89,7 @@ LOSS_CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "loss"), crossed(LOSS_CALLS, BAD_LOSSES))
+@pytest.mark.parametrize(("call", "loss"), cross_cases(LOSS_CALLS, BAD_LOSSES))
 def test_bad_epsilons_are_refused_on_any_table(call, loss):
     """An epsilon that is not a positive, finite number never leads to an answer."""
     text = refusal(f"SELECT {call.format(loss)} FROM {{table}}")
@@ -105,7 +105,7 @@ def test_bad_deltas_are_refused_on_any_table(delta):
     assert "Hint: " in text
 
 
-@pytest.mark.parametrize(("function", "column"), crossed(FUNCTIONS, NO_NUMBERS))
+@pytest.mark.parametrize(("function", "column"), cross_cases(FUNCTIONS, NO_NUMBERS))
 def test_columns_without_a_mean_are_refused_by_their_type(function, column):
     """Text, dates and nested values are refused by declared type; no value is ever converted."""
     text = refusal(f"SELECT {function}({column}, 0, 100) FROM {{table}}")
@@ -113,7 +113,7 @@ def test_columns_without_a_mean_are_refused_by_their_type(function, column):
     assert ("epoch(x)" if column in MOMENTS else "TRY_CAST(x AS DOUBLE)") in text
 
 
-@pytest.mark.parametrize(("call", "column"), crossed(UNBOUNDED, NO_NUMBERS))
+@pytest.mark.parametrize(("call", "column"), cross_cases(UNBOUNDED, NO_NUMBERS))
 def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
     """The hint is the same call on a number, or on the seconds of a date or time, and it runs."""
     text = refusal(f"SELECT {call.format(column)} FROM {{table}}")
@@ -129,7 +129,7 @@ MEDIANS += ["dp_median_interval({})", "dp_median({}, 0, 100)", "dp_max({}, 0.5)"
 MEDIANS += ["dp_median({}, DATE '2013-01-01', DATE '2014-01-01')"]
 
 
-@pytest.mark.parametrize(("call", "column"), crossed(MEDIANS, sorted(MOMENTS)))
+@pytest.mark.parametrize(("call", "column"), cross_cases(MEDIANS, sorted(MOMENTS)))
 def test_ranks_of_dates_are_refused_with_a_conversion_that_runs(call, column):
     """A quantile of dates or times is refused on any table alike, and of their epoch it runs."""
     text = refusal(f"SELECT {call.format(column)} FROM {{table}}")

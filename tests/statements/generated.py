@@ -74,7 +74,7 @@ class StatementMaker:
         sign = random.choice(("<", ">", "<=", "<>", "IS DISTINCT FROM"))
         return f"{self.number(columns)} {sign} {random.choice((1, 2, 3, self.number(columns)))}"
 
-    def joined(self, depth):
+    def join_tables(self, depth):
         """Return a FROM and its columns."""
         text, columns = self.relation(depth)
         for _ in range(self.random.choice((0, 1, 1, 2))):
@@ -113,7 +113,7 @@ class StatementMaker:
     def query(self, depth):
         """Return a subquery that keeps the unit or an order, and its columns."""
         outside, self.waiting = getattr(self, "waiting", []), []
-        text, columns = self.joined(depth)
+        text, columns = self.join_tables(depth)
         where = [
             *self.waiting,
             *([self.condition(columns, depth)] if self.random.random() < 0.6 else []),

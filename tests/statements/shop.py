@@ -4,9 +4,9 @@ import duckdb
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.release.terms import Terms, unit_of
-from dfprivacy.statements.gate import gated
-from dfprivacy.statements.jobs import _Drawn, job_of
+from dfprivacy.release.terms import Terms, read_unit
+from dfprivacy.statements.gate import gate_rows
+from dfprivacy.statements.jobs import _Drawn, open_job
 
 SCHEMA = dfp.Schema(
     unit="customer.id",
@@ -63,7 +63,7 @@ LENT = {"VARCHAR": ["open", "done", "P1"], "DOUBLE": [3.5, 2.0, 40.0], "BIGINT":
 """Constants in place of draws, the same on all tables."""
 
 
-def lent(release, engine):
+def lend_table(release, engine):
     """Return a table of fixed values of the types of a released one; one row where it has one."""
     kinds = engine.from_arrow(release.table).types
     rows = 1 if release.single else 3
@@ -71,22 +71,22 @@ def lent(release, engine):
     return pa.table(values, names=release.table.column_names).cast(release.table.schema)
 
 
-def measured(query, con=None, schema=SCHEMA, **frames):
+def measure_rows(query, con=None, schema=SCHEMA, **frames):
     """Return the plan of a statement and the rows that reach the measurement, without noise.
 
     Of a statement in which releases stand inside of one, it is that one.
     """
-    terms = Terms(epsilon=1, delta=1e-6, unit=schema.unit and unit_of(schema.unit, 5, 5))
-    with job_of(query, con, frames, terms, None, schema=schema) as job:
+    terms = Terms(epsilon=1, delta=1e-6, unit=schema.unit and read_unit(schema.unit, 5, 5))
+    with open_job(query, con, frames, terms, None, schema=schema) as job:
         plan = job.plans[-1]
         releases = plan.statement.givens
         if any(release.script.statements for release in releases):
             for release in releases:
-                release.table = lent(release, job.engine)
+                release.table = lend_table(release, job.engine)
         else:  # of public tables alone
             _Drawn(job).give(plan)
         rows, facts = plan.read(job.engine), plan.statement.scope.bag.facts
-        read = gated(rows, {"owner", *(name for name in facts if facts[name].is_read)})
+        read = gate_rows(rows, {"owner", *(name for name in facts if facts[name].is_read)})
         try:
             with job.reading(plain=read is rows):
                 return plan, read.project(plan.projection).to_arrow_table()
@@ -96,7 +96,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
 
 def by_owner(query, con, **more):
     """Return the rows that reach the measurement, sorted, by their owner."""
-    plan, table = measured(query, con, **more)
+    plan, table = measure_rows(query, con, **more)
     rows_by_owner = {}
     for row in table.to_pylist():
         owner = row[plan.terms.unit.column]

@@ -118,11 +118,11 @@ def test_engine_of_the_rest_sees_what_is_registered_alone(con, monkeypatch):
     opened, connect = [], duckdb.connect
     hold_none()  # an engine that an earlier statement has left would serve again
 
-    def watched(*arguments, config=None, **named):
+    def watch_rows(*arguments, config=None, **named):
         opened.append(config or {})
         return connect(*arguments, config=config or {}, **named)
 
-    monkeypatch.setattr(duckdb, "connect", watched)
+    monkeypatch.setattr(duckdb, "connect", watch_rows)
     dfp.sql(OVER_ANSWERS[7], con=con, epsilon=1, delta=1e-6).fetchall()
     config, *others = [
         options for options in opened if options.get("enable_external_access") is False

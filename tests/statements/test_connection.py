@@ -243,7 +243,7 @@ def test_a_connection_that_profiles_or_logs(con, setting, capfd):
     con.execute(setting)
     with pytest.raises(dfp.RefusedStatementError, match="that profiles its queries or logs them"):
         count(con, "visits")
-    for ask in (lambda rows: dfp.frame(rows).count(), count_of):
+    for ask in (lambda rows: dfp.frame(rows).count(), count_rows):
         with pytest.raises(
             dfp.errors.UnsupportedFrameError, match="connection profiles its queries or"
         ):
@@ -251,10 +251,10 @@ def test_a_connection_that_profiles_or_logs(con, setting, capfd):
     con.execute("PRAGMA disable_profiling")
     con.execute("CALL disable_logging()")
     assert "600" not in capfd.readouterr().out
-    assert count(con, "visits") == count_of(con.table("visits")) == 600
+    assert count(con, "visits") == count_rows(con.table("visits")) == 600
 
 
-def count_of(relation):
+def count_rows(relation):
     return dfp.sql("SELECT dp_count(*) AS n FROM t", t=relation, **TERMS).fetchall()[0][0]
 
 

@@ -59,7 +59,7 @@ def real():
     return con
 
 
-def terms_of(text):
+def build_terms(text):
     return eval(f"dict({text})")
 
 
@@ -71,7 +71,7 @@ def truth(query, con):
     return relation.columns, relation.fetchall()
 
 
-def ordered(rows, like):
+def order_rows(rows, like):
     """Return rows in the order of what is no float in a like row, then of what is."""
     floats = [isinstance(value, float) for value in like]
 
@@ -99,7 +99,7 @@ def ask_page(query, con, terms, **more):
 @pytest.mark.parametrize(("title", "terms", "cost", "query"), STATEMENTS, ids=TITLES)
 def test_a_statement_is_answered_at_its_price(like, owned, title, terms, cost, query):
     """Without noise and limits that bind, answers are DuckDB's; the price is in its proportion."""
-    terms = terms_of(terms)
+    terms = build_terms(terms)
     groups = {"max_groups": 400} if "max_groups" in terms else {}
     ours, spent = ask_page(query, like, terms, epsilon=10**14, delta=1e-3, **groups)
     assert spent == cost.replace("epsilon 1", "epsilon=1e+14").replace("delta 1e-6", "delta=0.001")
@@ -112,7 +112,9 @@ def test_a_statement_is_answered_at_its_price(like, owned, title, terms, cost, q
     assert expected_rows
     assert len(answer_rows) == len(expected_rows)
     for answer_row, expected_row in zip(
-        ordered(answer_rows, answer_rows[0]), ordered(expected_rows, answer_rows[0]), strict=True
+        order_rows(answer_rows, answer_rows[0]),
+        order_rows(expected_rows, answer_rows[0]),
+        strict=True,
     ):
         assert close(answer_row, expected_row), (answer_row, expected_row)
 
@@ -132,7 +134,7 @@ def test_a_statement_about_the_flights_themselves(real, title, terms, cost, quer
     Of secret groups one release in fifty shows none: six in a row, below 1e-8.
     """
     for _ in range(6):
-        answer, spent = ask_page(query, real, terms_of(terms), epsilon=1, delta=1e-6)
+        answer, spent = ask_page(query, real, build_terms(terms), epsilon=1, delta=1e-6)
         assert spent == cost.replace("epsilon ", "epsilon=").replace("delta 1e-6", "delta=1e-06")
         if answer.num_rows:
             return

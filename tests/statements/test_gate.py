@@ -23,7 +23,7 @@ def catch_error(call, query, **terms):
     return None
 
 
-def generated(expression, *, bad):
+def generate_data(expression, *, bad):
     con = duckdb.connect()
     con.execute(
         f"CREATE TABLE t (s VARCHAR, g INTEGER GENERATED ALWAYS AS ({expression}) VIRTUAL); "
@@ -41,7 +41,7 @@ def test_generated_columns_are_refused(call, expression, column):
     """A column that is computed when it is read is refused by its declaration, on any rows."""
     query = f"SELECT dp_count(g) AS n FROM (SELECT {column} FROM t)"
     good_outcome, bad_outcome = (
-        catch_error(call, query, con=generated(expression, bad=bad)) for bad in (False, True)
+        catch_error(call, query, con=generate_data(expression, bad=bad)) for bad in (False, True)
     )
     assert good_outcome == bad_outcome
     assert good_outcome[0] == "RefusedStatementError"
@@ -50,7 +50,7 @@ def test_generated_columns_are_refused(call, expression, column):
 
 def test_columns_beside_a_generated_one_are_read():
     """A table with a generated column is read as long as nothing asks for that column."""
-    con = generated("CAST(s AS INTEGER)", bad=True)
+    con = generate_data("CAST(s AS INTEGER)", bad=True)
     assert dfp.sql("SELECT dp_count(s) AS n FROM t", con=con, **TERMS).fetchall() == [(500,)]
 
 
@@ -234,7 +234,7 @@ def test_what_is_remembered_belongs_to_its_rows(tmp_path):
     assert ledger.spent("visits").epsilon == 4e9
 
 
-def nested(values, inside):
+def nest_values(values, inside):
     """Return a table whose column holds the values, one a row, inside of so many things."""
     for container in inside:
         if container == "list":
@@ -270,7 +270,7 @@ def test_values_that_are_none_of_their_type(kind, inside, stored):
     outcomes = []
     for last in (3, row):
         values = pa.array([0, 1, None, last] * 30, pa.int64())
-        frame = nested(pa.Array.from_buffers(declared, len(values), values.buffers()), inside)
+        frame = nest_values(pa.Array.from_buffers(declared, len(values), values.buffers()), inside)
         source = {"t": frame}
         if stored:
             source = {"con": duckdb.connect()}

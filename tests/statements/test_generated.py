@@ -4,7 +4,7 @@ import pytest
 
 import dfprivacy as dfp
 from tests.statements.generated import statement
-from tests.statements.shop import measured, shop
+from tests.statements.shop import measure_rows, shop
 
 FEW, MANY = range(100), {0: range(100, 900), 1: range(300), 2: range(100)}
 """Seeds, for the slow lane by the depth of nesting: shallow statements cost little."""
@@ -17,7 +17,7 @@ def clean():
     return shop()
 
 
-def rounded(value):
+def round_cells(value):
     return None if value is None else round(float(value), 6)
 
 
@@ -32,27 +32,31 @@ def by_both(seeds, depth, con):
     """Return the numbers that reach the measurement, and those that DuckDB makes of the text."""
     text = " UNION ALL ".join(numbers(seed, depth) for seed in seeds)
     query = f"SELECT seed, dp_sum(number, 0, 9) AS s FROM ({text}) AS many GROUP BY seed"
-    plan, table = measured(query, con)
+    plan, table = measure_rows(query, con)
     (key,), value = plan.by, plan.questions["answer_0"].columns[0]
-    rows = [(row[key], rounded(row[value])) for row in table.to_pylist()]
-    plain = [(seed, rounded(number)) for seed, number in con.execute(text).fetchall()]
+    rows = [(row[key], round_cells(row[value])) for row in table.to_pylist()]
+    plain = [(seed, round_cells(number)) for seed, number in con.execute(text).fetchall()]
     return sorted(rows, key=repr), sorted(plain, key=repr)
 
 
-def refused(con, seeds, depth):
+def require_refusal(con, seeds, depth):
     """Compare statements, and return how many are refused: one that is goes by itself."""
     try:
         ours, theirs = by_both(seeds, depth, con)
     except dfp.RefusedStatementError:
         half = len(seeds) // 2
-        return refused(con, seeds[:half], depth) + refused(con, seeds[half:], depth) if half else 1
+        return (
+            require_refusal(con, seeds[:half], depth) + require_refusal(con, seeds[half:], depth)
+            if half
+            else 1
+        )
     assert ours == theirs, (seeds, depth)
     return 0
 
 
 def check(con, seeds, depth):
     starts = range(0, len(seeds), BATCH)
-    refusals = sum(refused(con, seeds[start : start + BATCH], depth) for start in starts)
+    refusals = sum(require_refusal(con, seeds[start : start + BATCH], depth) for start in starts)
     assert refusals < len(seeds) / 20
 
 

@@ -12,7 +12,7 @@ import dfprivacy as dfp
 from dfprivacy.statements import relations, select
 from dfprivacy.statements.gate import ConnectionSource, connection_source
 from dfprivacy.statements.tables import Tables
-from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
+from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measure_rows, shop
 
 HERE = Path(__file__).parent
 ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
@@ -98,7 +98,7 @@ def without_owner(bag):
         bag.facts,
         False,
         lambda names, leaf: (
-            f"SELECT {relations._list(relations._named(names))} FROM ({bag.sql(names, leaf)}) x"
+            f"SELECT {relations._list(relations._quote_all(names))} FROM ({bag.sql(names, leaf)}) x"
         ),
     )
 
@@ -109,14 +109,14 @@ JOINED = [query for query, why in UNSAID if why.startswith(("a join", "a number"
 @pytest.mark.parametrize("query", sample_cases(JOINED, 1))
 def test_the_audit_finds_a_join_without_owners(dirty, neighbor_shops, monkeypatch, query):
     """Where the owner's equality goes from a join, the audit fails."""
-    true = relations.joined
+    true = relations.join_relations
 
     def leaking(left, right, how, equal, others=()):
         return true(left, without_owner(right), how, equal, others)
 
     skip_checks(monkeypatch)
-    monkeypatch.setattr(select, "joined", leaking)
-    monkeypatch.setattr(relations, "joined", leaking)
+    monkeypatch.setattr(select, "join_relations", leaking)
+    monkeypatch.setattr(relations, "join_relations", leaking)
     assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in neighbor_shops)
 
 
@@ -304,7 +304,7 @@ EXACT = """
 
 def in_groups(query, con):
     """Return the answers of a statement from the rows that reach the measurement."""
-    plan, table = measured(query, con)
+    plan, table = measure_rows(query, con)
     groups = {}
     for row in table.to_pylist():
         groups.setdefault(tuple(row[label] for label in plan.by), []).append(row)
@@ -338,10 +338,10 @@ def plain(value):
 def test_rows_are_read_by_the_release_alone(clean, monkeypatch):
     """Nothing counts them before, where a row could end the query without a charge."""
 
-    def counted(_):
+    def count_rows(_):
         raise AssertionError
 
-    monkeypatch.setattr(duckdb.DuckDBPyRelation, "__len__", counted)
+    monkeypatch.setattr(duckdb.DuckDBPyRelation, "__len__", count_rows)
     dfp.sql(ALLOWED[0], con=clean, schema=SCHEMA, max_rows=5, max_groups=1, delta=1e-6)
 
 
@@ -364,7 +364,7 @@ def test_rows_by_themselves_count_once(monkeypatch):
     with pytest.raises(dfp.RefusedStatementError, match="several rows of one nation"):
         dfp.explain(query, con=con, schema=ROWS)
     monkeypatch.setattr(Tables, "repeats", lambda *_: False)
-    _, table = measured(query, con, schema=ROWS)
+    _, table = measure_rows(query, con, schema=ROWS)
     assert table.num_rows == con.sql("FROM orders WHERE customer < 5").df().shape[0]
 
 
@@ -408,11 +408,11 @@ def test_a_protected_row_counts_as_its_declared_matches(query, limit, checked, m
         monkeypatch.setattr(Tables, "repeats", lambda *_: False)
         skip_checks(monkeypatch)
     con, largest, query = shop(PRICES), 0, f"SELECT {query}"
-    _, all_rows = measured(query, con, schema=MATCHES)
+    _, all_rows = measure_rows(query, con, schema=MATCHES)
     for row in (0, 1, 7, 8):
         con.execute("CREATE OR REPLACE TABLE gone AS FROM orders")
         con.execute(f"DELETE FROM orders WHERE rowid = {row}")
-        _, other_rows = measured(query, con, schema=MATCHES)
+        _, other_rows = measure_rows(query, con, schema=MATCHES)
         con.execute("CREATE OR REPLACE TABLE orders AS FROM gone")
         largest = max(largest, all_rows.num_rows - other_rows.num_rows)
         assert 0 <= all_rows.num_rows - other_rows.num_rows <= limit
@@ -528,8 +528,8 @@ def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch
     number = arithmetic(choose, 1 + seed % 3)
     query = f"SELECT dp_count({number}) AS n, dp_count(({number}) * fee) AS m FROM line "
     query += f"JOIN bill USING (bill) WHERE {sure(choose, seed % 3)}"
-    fenced = ConnectionSource.fenced
-    monkeypatch.setattr(ConnectionSource, "fenced", None)
+    fenced = ConnectionSource.fence
+    monkeypatch.setattr(ConnectionSource, "fence", None)
     expected = rows_of_others(query, on_time)
     assert rows_of_others(query, with_late) == expected
     with fenced(connection_source(on_time)):

@@ -31,7 +31,7 @@ AFTER = ["IS NULL", "IS NOT NULL", "::VARCHAR", "IS TRUE", "ISNULL"]
 BINARY += ["LIKE", "NOT LIKE", "IS NOT DISTINCT FROM", "&", "|", "<<", "=="]
 
 
-def _combined(inner):
+def _combine(inner):
     return st.one_of(
         st.tuples(inner, st.sampled_from(BINARY), inner).map(" ".join),
         st.tuples(st.sampled_from(["NOT", "-", "+"]), inner).map(" ".join),
@@ -43,7 +43,7 @@ def _combined(inner):
     )  # fmt: skip
 
 
-EXPRESSIONS = st.recursive(ATOMS, _combined, max_leaves=6)
+EXPRESSIONS = st.recursive(ATOMS, _combine, max_leaves=6)
 
 
 def values(connection, query):

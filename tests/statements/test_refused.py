@@ -151,7 +151,7 @@ def ask(title, example, con, **paid):
 @functools.cache
 def texts(names):
     """Return the pattern of the messages of a rule."""
-    rule = rule_of(names)
+    rule = find_rule(names)
     text = f"{rule.construct}: {rule.why}" if rule.why else rule.construct
     parts = string.Formatter().parse(text)
     pattern = "".join(re.escape(literal) + (".*" if word else "") for literal, word, *_ in parts)
@@ -182,7 +182,7 @@ def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
     assert str(errors[0]) == str(errors[1])
 
 
-def rule_of(names):
+def find_rule(names):
     """Return the rule of a name, or of several with bars between them."""
     (rule,) = {REFUSALS[name] for name in names.split("|")}
     return rule
@@ -220,7 +220,7 @@ def page():
     for title, rules in EXAMPLES.items():
         constructs = {}
         for names in rules:
-            rule = rule_of(names)
+            rule = find_rule(names)
             constructs.setdefault(cell(rule.why), []).append(cell(rule.construct))
         text += f"\n## {title}\n\n"
         for why, refused in constructs.items():
@@ -297,7 +297,7 @@ CLAUSES = [
 ENGINE = duckdb.connect()
 
 
-def tree_of(query):
+def parse_tree(query):
     ((tree,),) = ENGINE.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     return json.loads(tree)["statements"][0]["node"]
 
@@ -353,8 +353,8 @@ def test_refused_expressions(statement, refused_tree, queries):
     for query in queries:
         statement(query)
         for _ in range(6):
-            tree = tree_of(query)
-            hostile = tree_of(f"SELECT {choice.choice(EXPRESSIONS)}")["select_list"][0]
+            tree = parse_tree(query)
+            hostile = parse_tree(f"SELECT {choice.choice(EXPRESSIONS)}")["select_list"][0]
             put(choice.choice(of_type(tree, "COLUMN_REF", "VALUE_CONSTANT", "FUNCTION")), hostile)
             refused_tree(tree)
 
@@ -363,19 +363,19 @@ def test_refused_expressions(statement, refused_tree, queries):
 def test_refused_sources(refused_tree, source):
     """Whatever relation is replaced by a refused one, the statement is refused."""
     for query in QUERIES[::2]:
-        tree = tree_of(query)
-        put(of_type(tree, "BASE_TABLE")[-1], tree_of(f"SELECT 1 FROM {source}")["from_table"])
+        tree = parse_tree(query)
+        put(of_type(tree, "BASE_TABLE")[-1], parse_tree(f"SELECT 1 FROM {source}")["from_table"])
         refused_tree(tree)
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_refused_clauses(refused_tree, clause):
     """Whatever clause that is not known is put into whatever SELECT, the statement is refused."""
-    plain, donor = tree_of("SELECT a FROM t"), tree_of(clause)
+    plain, donor = parse_tree("SELECT a FROM t"), parse_tree(clause)
     clause_parts = [part for part in donor if donor[part] != plain[part] and part != "select_list"]
     for query in QUERIES[::2]:
-        for index in range(len(of_type(tree_of(query), "SELECT_NODE"))):
-            tree = tree_of(query)
+        for index in range(len(of_type(parse_tree(query), "SELECT_NODE"))):
+            tree = parse_tree(query)
             select = of_type(tree, "SELECT_NODE")[index]
             select.update({part: donor[part] for part in clause_parts})
             refused_tree(tree)
@@ -386,9 +386,9 @@ def test_refused_clauses(refused_tree, clause):
 def test_unknown_nodes(refused_tree, queries):
     """A node of an unknown class or type is refused, and one with a part that no rule knows."""
     for query in queries[::3]:
-        for position in range(sum(1 for _ in nodes(tree_of(query)))):
+        for position in range(sum(1 for _ in nodes(parse_tree(query)))):
             for change in ({"a_new_part": True}, {"type": "NEW"}, {"class": "NEW"}):
-                tree = tree_of(query)
+                tree = parse_tree(query)
                 node = list(nodes(tree))[position]
                 new_part = set(change) == {"a_new_part"} and "path" not in node
                 if set(change) <= set(node) or new_part:

@@ -62,7 +62,7 @@ def shop():
     return {**terms, "epsilon": 1e6, "delta": 1e-4}
 
 
-def changed_parts(tree):
+def change_parts(tree):
     """Yield copies of a syntax tree in which one part is another one, or is left out."""
 
     def paths(part, path):
@@ -97,7 +97,7 @@ def variants(text):
     con = duckdb.connect()
     ((tree,),) = con.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
     texts = [text]
-    for changed in changed_parts(json.loads(tree)):
+    for changed in change_parts(json.loads(tree)):
         try:
             written = con.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(changed)])
             texts += written.fetchone()

@@ -157,7 +157,7 @@ def test_the_lists_of_functions_are_apart():
     assert not ROW_FUNCTIONS & {name for (name,) in rows}
 
 
-def released_beside(path, *, late):
+def release_beside(path, *, late):
     """Return the counts of 99 rows that fail and one that does not, on a late day or not."""
     days = [dt.date(2024, 1, 1)] * 99 + [dt.date(2024, 12 if late else 1, 1)]
     pq.write_table(pa.table({"s": ["x"] * 99 + ["7"], "day": days}), path)
@@ -177,10 +177,10 @@ def test_the_fence_is_needed(monkeypatch, tmp_path):
     beside it; one late day more, and all the others fail.
     """
     path = tmp_path / "t.parquet"
-    assert [released_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
+    assert [release_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
     monkeypatch.setattr(jobs, "restrict_optimizer", lambda _: None)
-    monkeypatch.setattr(gate.ConnectionSource, "fenced", lambda _: nullcontext())
-    counts = [released_beside(path, late=late) for late in (False, True)]
+    monkeypatch.setattr(gate.ConnectionSource, "fence", lambda _: nullcontext())
+    counts = [release_beside(path, late=late) for late in (False, True)]
     assert counts == [[100, 100], [1, 1]]
 
 
@@ -217,17 +217,17 @@ def test_the_optimiser_is_off_where_rows_could_fail(query, monkeypatch):
     con.register("given", rows())
     con.execute("CREATE TABLE t AS FROM given")
 
-    def watched(plan, frame):
+    def watch_rows(plan, frame):
         optimizer = "current_setting('enable_optimizer')"
         states.extend(con.execute(f"SELECT {optimizer}").fetchall())
         optimizer = "current_setting('disabled_optimizers') = ''"
         states.extend(job.engine.execute(f"SELECT {optimizer}").fetchall())
         return release(plan, frame)
 
-    monkeypatch.setattr(jobs, "release_answers", watched)
+    monkeypatch.setattr(jobs, "release_answers", watch_rows)
     terms = Terms(epsilon=1e9, delta=1e-6)
     for source in ({"con": con, "frames": {}}, {"con": None, "frames": {"t": rows()}}):
-        with jobs.job_of(query, **source, terms=terms, keys=None) as job:
+        with jobs.open_job(query, **source, terms=terms, keys=None) as job:
             job.run()
     on_connection, _, _, on_engine = states
     assert {on_connection, on_engine} == {(query in PLAIN,)}
@@ -364,7 +364,7 @@ def tables():
     return con
 
 
-def planned(con, expressions):
+def plan_rounds(con, expressions):
     """Yield the expressions that are not refused and can be planned, as `dfp.sql` writes them."""
     reader = Reader(connection_source(con), duckdb.connect())
     for expression in expressions:
@@ -380,7 +380,7 @@ def planned(con, expressions):
 def check(con, expressions):
     """Run expressions over the extremes; return what fails, and how many ran."""
     failed, ran = [], 0
-    for expression, written in planned(con, expressions):
+    for expression, written in plan_rounds(con, expressions):
         ran += 1
         try:
             con.execute(f"SELECT count(hash({written})) FROM extremes").fetchall()
@@ -528,7 +528,7 @@ VALUES = [
 def test_values_are_duckdbs(tables):
     """The guards around the arguments of such calls leave their values as they are."""
     same = 0
-    for expression, ours in planned(tables, VALUES[::2]):
+    for expression, ours in plan_rounds(tables, VALUES[::2]):
         differs = f"{ours} IS DISTINCT FROM TRY({expression})"
         query = f"SELECT count(*) FROM extremes WHERE {differs} AND {TIMESTAMPS}"
         assert tables.execute(query).fetchall() == [(0,)], expression

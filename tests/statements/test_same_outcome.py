@@ -204,7 +204,7 @@ CASES = [(*around, QUERIES[7 * n % len(QUERIES)]) for n, around in enumerate(ARO
 """Every two of an object, a setting and a target; the statements go round."""
 
 
-def stored_outcome(rows, stored, setting, target, query, folder):
+def find_stored_outcome(rows, stored, setting, target, query, folder):
     """Return how a statement on a connection ends: class and text, columns, order, and charge."""
     con = duckdb.connect(config={"threads": 2})
     con.register("given", pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True))
@@ -232,7 +232,7 @@ def same_outcomes(cases, folder):
     first_rows = ROWS[:300]
     for number, case in enumerate(cases):
         outcomes = [
-            stored_outcome(rows, *case, folder / f"{number} {index}")
+            find_stored_outcome(rows, *case, folder / f"{number} {index}")
             for index, rows in enumerate((first_rows, [*first_rows, POISON], []))
         ]
         assert outcomes[0] == outcomes[1] == outcomes[2], case

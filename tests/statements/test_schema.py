@@ -9,7 +9,7 @@ import pytest
 
 import dfprivacy as dfp
 from tests.command_line import run_python
-from tests.statements.shop import SCHEMA, measured, shop
+from tests.statements.shop import SCHEMA, measure_rows, shop
 
 LINKS = dict(SCHEMA.links)
 
@@ -208,9 +208,9 @@ def test_rows_by_themselves_meet_public_rows(query):
     """Each protected row is one row of what is measured at most: with it, one row comes."""
     con = shop()
     columns = "order_id, customer, total, status, day"
-    _, before = measured(query, con, schema=ROWS)
+    _, before = measure_rows(query, con, schema=ROWS)
     con.execute(f"INSERT INTO orders SELECT {columns} FROM orders WHERE order_id < 9")
-    _, after = measured(query, con, schema=ROWS)
+    _, after = measure_rows(query, con, schema=ROWS)
     con.execute("INSERT INTO nation SELECT * FROM nation")
     assert before.num_rows <= after.num_rows <= before.num_rows + 9
     assert before.num_rows > 0
@@ -221,12 +221,12 @@ def test_matches_beyond_those_declared_are_left_out_alike_for_every_unit():
     schema = dfp.Schema(SCHEMA.unit, SCHEMA.links, SCHEMA.public, matches={"orders.customer": 2})
     query = "SELECT dp_sum(a.total * b.total, 0, 9) FROM orders a JOIN orders b USING (customer)"
     con = shop("INSERT INTO orders SELECT 900 + i, 1, i, 'new', NULL FROM range(50) r(i)")
-    plan, table = measured(query, con, schema=schema)
+    plan, table = measure_rows(query, con, schema=schema)
     rows = table.to_pylist()
     units = [row[plan.terms.unit.column] for row in rows]
     assert max(map(units.count, units)) == 4
     con.execute("DELETE FROM orders WHERE customer = 1")
-    _, others = measured(query, con, schema=schema)
+    _, others = measure_rows(query, con, schema=schema)
     gone = [row for row in rows if row not in others.to_pylist()]
     assert {row[plan.terms.unit.column] for row in gone} == {1}
     assert len(rows) - others.num_rows == 4
@@ -290,13 +290,13 @@ def test_units_of_any_type(kind, value):
         f"INSERT INTO v SELECT {value}, i FROM twice WHERE again = 0"
     )
     schema = dfp.Schema(unit="u.id", links={"v.id": "u.id"})
-    plan, table = measured(
+    plan, table = measure_rows(
         "SELECT dp_sum(y, 0, 9), dp_sum(x, 0, 9) FROM u JOIN v USING (id)", con, schema=schema
     )
     rows = table.to_pylist()
     assert sorted(row["x"] for row in rows) == sorted([*range(6)] * 2)
     assert all(row["x"] == row["y"] for row in rows)
-    _, single_table = measured("SELECT dp_sum(x, 0, 9) FROM u", con, schema=schema)
+    _, single_table = measure_rows("SELECT dp_sum(x, 0, 9) FROM u", con, schema=schema)
     for owned_rows in (rows, single_table.to_pylist()):
         assert len({repr(row[plan.terms.unit.column]) for row in owned_rows}) == 6
 

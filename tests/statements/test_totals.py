@@ -46,7 +46,7 @@ def test_answers_are_duckdbs_without_noise(shared, exact, query, public):
             )
 
 
-def rolled(con, epsilon=0.5, **terms):
+def roll_up(con, epsilon=0.5, **terms):
     """Return counts, sums and means of a rollup by its cells, and those of the totals."""
     query = f"SELECT city, vip, {ASKED} FROM visits GROUP BY ROLLUP (city, vip)"
     rows = dfp.sql(query, con=con, epsilon=epsilon, **terms).fetchall()
@@ -55,7 +55,7 @@ def rolled(con, epsilon=0.5, **terms):
 
 def test_totals_agree_with_their_cells(shared):
     """Whatever the noise is, counts and sums of totals are those of the cells that they have."""
-    totals = rolled(shared, keys={"city": ["Bonn", "Oslo", "Rome"], "vip": [False, True]})
+    totals = roll_up(shared, keys={"city": ["Bonn", "Oslo", "Rome"], "vip": [False, True]})
     cities = ["Bonn", "Oslo", "Rome"]
     assert len(totals) == 6 + 3 + 1
     for city in cities:
@@ -68,7 +68,7 @@ def test_totals_agree_with_their_cells(shared):
 def test_cells_that_are_not_shown_are_in_no_total(con):
     """With secret keys a total is that of the cells that are shown: it says nothing of others."""
     con.execute("INSERT INTO visits SELECT * REPLACE ('Ulm' AS city) FROM visits LIMIT 1")
-    totals = rolled(con, epsilon=100, delta=1e-9)
+    totals = roll_up(con, epsilon=100, delta=1e-9)
     assert ("Ulm", None) not in totals
     assert totals[None, None][0] == 600
 
@@ -88,7 +88,7 @@ def test_totals_of_shown_cells_say_so(con, caplog, intervals):
 
 def test_a_total_of_nothing_is_there(empty):
     """The grand total has one row on any table: that it is there tells nothing."""
-    totals = rolled(empty, delta=1e-6)
+    totals = roll_up(empty, delta=1e-6)
     assert list(totals) == [(None, None)]
     assert totals[None, None][0] == 0
 

@@ -24,7 +24,7 @@ from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, Selection
-from dfprivacy.papers.monotone import QuantileLength, monotone_estimate, trimmed_rank
+from dfprivacy.papers.monotone import QuantileLength, find_trimmed_rank, monotone_estimate
 from dfprivacy.statistics.estimators import quantile
 from dfprivacy.statistics.estimators.monotone import CentreLength, select_monotone
 from dfprivacy.statistics.estimators.quantile import (
@@ -35,7 +35,7 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from tests.laws.test_quantiles import Line, rank_loss, table_of
+from tests.laws.test_quantiles import Line, build_table, rank_loss
 from tests.noise.test_selection import fits, permute_and_flip_law
 from tests.replayed_draws import replay
 
@@ -133,7 +133,7 @@ def test_rows_beyond_the_bounds_are_dropped(monkeypatch):
         assert seen.pop() == sum(x in inner for x in rows)
 
 
-def epsilon_of(loss):
+def find_epsilon(loss):
     """Return the epsilon that a choice is run with."""
     if isinstance(loss, Epsilon):
         return loss.value
@@ -148,9 +148,9 @@ def test_the_rank_of_monotone_estimates():
     """
     for quarter in (Epsilon(Fraction(1, 4)), Rho(Fraction(1, 32))):
         logarithm = math.log(2_001 * 10**6)
-        epsilon = float(epsilon_of(quarter))
+        epsilon = float(find_epsilon(quarter))
         r, error = 8 / epsilon * logarithm, 2 / epsilon * logarithm
-        rank = trimmed_rank(quarter, 2_001)
+        rank = find_trimmed_rank(quarter, 2_001)
         assert rank == math.ceil(7 * r / 4)
         assert 3 * r / 2 <= rank - error <= rank + error <= 2 * r + 1
 
@@ -182,9 +182,9 @@ def test_empty_data_gives_any_point():
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
 
 
-def copies_of(rows, last, copies):
+def copy_rows(rows, last, copies):
     """Make a table of groups with the same rows, of integers up to `last`."""
-    return table_of([rows] * copies, Line(last))
+    return build_table([rows] * copies, Line(last))
 
 
 def rank_law(loss, last, levels=1):
@@ -219,7 +219,7 @@ def test_one_quantile_has_its_law(loss, q, count):
     """
     rows, draws = (-2, -1, 0, 0, 2), 200_000
     ranks = rank_law(loss, 2)
-    answers = select_quantiles(copies_of(rows, 2, draws), [q], np.full(draws, count), ranks)
+    answers = select_quantiles(copy_rows(rows, 2, draws), [q], np.full(draws, count), ranks)
     target = int(ranks.aims(q, np.array([count]))[0]) + len(rows) - count
     for part in (Fraction(1), Fraction(1, 2)):
         chances = block_law(rows, range(-2, 3), target, loss.share(part).selection(1))
@@ -259,7 +259,7 @@ def test_three_quantiles_have_their_law(loss, monkeypatch):
     monkeypatch.setattr(quantile, "TIES", 1)
     rows, draws = (-2, -1, -1, 0, 0, 0, 2), 100_000
     ranks = rank_law(loss, 2, 3)
-    answers = select_quantiles(copies_of(rows, 2, draws), QUARTILES, np.full(draws, 6), ranks)
+    answers = select_quantiles(copy_rows(rows, 2, draws), QUARTILES, np.full(draws, 6), ranks)
     aims = [int(ranks.aims(q, np.array([6]))[0]) for q in QUARTILES]
     for part in (Fraction(1), Fraction(3, 4)):
         law = law_of_three(rows, aims, 6, loss.share(part).selection(1))
@@ -276,7 +276,7 @@ def test_many_quantiles_pass_an_audit(violation):
     pair = []
     for rows in ((-3, -3, -1, 0, 2), (-3, -3, -1, 0, 2, 3)):
         counts = add_to(np.full(draws, len(rows)), share.noise(1, 1))
-        answers = select_quantiles(copies_of(rows, 3, draws), qs, counts, rank_law(share, 3, 7))
+        answers = select_quantiles(copy_rows(rows, 3, draws), qs, counts, rank_law(share, 3, 7))
         pair.append(7 ** np.arange(7) @ (answers + 3) * 3 + np.sign(counts - 5))
     assert violation(*pair, float(epsilon), 0.0) <= 0
 
@@ -302,7 +302,7 @@ def test_ends_and_their_count_pass_an_audit(violation, part):
     pair = []
     for rows in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
         counts = add_to(np.full(draws, len(rows)), noise)
-        ((ends,), between) = select_ends(copies_of(rows, 3, draws), [Fraction(1, 2)], counts, law)
+        ((ends,), between) = select_ends(copy_rows(rows, 3, draws), [Fraction(1, 2)], counts, law)
         above = np.clip(between.coordinates[2], -1, 3)
         pair.append((7 * (ends.low + 3) + ends.high + 3) * 10 + 2 * above + (counts > 4))
     assert (violation(*pair, float(epsilon), 0.0) <= 0) == (part == 4)

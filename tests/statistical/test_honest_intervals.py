@@ -37,7 +37,7 @@ TRUTHS = {"mean": np.mean, "sum": np.sum, "std": np.std}
 GROUPS = 200
 
 
-def answered(bulk, make, kind, seed, rows=1000):
+def release_many(bulk, make, kind, seed, rows=1000):
     """Return many releases of one data set, which of them have a note, and the truth."""
     values = make(np.random.default_rng(seed), rows)
     release = bulk(values, GROUPS, lambda g, **t: getattr(g, kind)("x", **t), epsilon=1)
@@ -53,7 +53,7 @@ def shares(bulk, make, kind, seed, *, or_marked=False):
     """
     counts = []
     for _ in range(9):
-        seen, marked, truth = answered(bulk, make, kind, seed)
+        seen, marked, truth = release_many(bulk, make, kind, seed)
         is_covered = (seen["low"] <= truth) & (truth <= seen["high"])
         counts.append((int((is_covered | (or_marked & marked)).sum()), int(marked.sum())))
     return map(int, np.median(counts, axis=0))

@@ -26,7 +26,7 @@ LAWS = {  # the draw, its mean and variance, and bounds that hold it
 }
 
 
-def covered(answers, name, truth):
+def check_coverage(answers, name, truth):
     """Return how many intervals hold the truth."""
     low, high = (answers[f"{name}_{end}"].to_numpy() for end in ("low", "high"))
     return int(((low <= truth) & (truth <= high)).sum())
@@ -46,7 +46,7 @@ def test_intervals_hold_what_the_rows_were_drawn_from(law, rows, loss, upper_lim
     )  # fmt: skip
     truths = {"m": mean, "t": mean * rows, "v": variance, "s": math.sqrt(variance), "n": rows}
     for name, truth in truths.items():
-        assert upper_limit(covered(answers, name, truth), COPIES) >= 0.94, name
+        assert upper_limit(check_coverage(answers, name, truth), COPIES) >= 0.94, name
 
 
 def test_shares_hold_the_share_of_the_population(upper_limit):

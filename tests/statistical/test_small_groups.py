@@ -32,7 +32,7 @@ DATA = {
 TRUTHS = {"mean": np.mean, "sum": np.sum, "std": np.std}
 
 
-def frame_of(rows):
+def build_frame(rows):
     """Return a frame of some groups, one row of an array each."""
     groups = np.repeat(np.arange(len(rows)), [len(group_rows) for group_rows in rows])
     return pl.DataFrame(
@@ -40,9 +40,9 @@ def frame_of(rows):
     )
 
 
-def grouped(rows):
+def group_frame(rows):
     """Return the private frame of some groups, by group."""
-    return frame_of(rows).dp.group_by("g", keys=range(len(rows)))
+    return build_frame(rows).dp.group_by("g", keys=range(len(rows)))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, limit):
     for _ in range(RELEASES):
         values = DATA[name](generator, rows)
         truth = values.mean(axis=1)
-        error = np.abs(grouped(values).mean("x", epsilon=1)["x"].to_numpy() - truth)
+        error = np.abs(group_frame(values).mean("x", epsilon=1)["x"].to_numpy() - truth)
         errors.append(np.median(error / truth if name == "of all sizes" else error))
     assert np.median(errors) <= limit
 
@@ -85,7 +85,7 @@ def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_li
     for _ in range(RELEASES):
         values = DATA[name](generator, rows)
         truth = TRUTHS[kind](values, axis=1)
-        release = getattr(grouped(values), kind)("x", epsilon=1)
+        release = getattr(group_frame(values), kind)("x", epsilon=1)
         low, high = release["low"].to_numpy(), release["high"].to_numpy()
         is_covered = (low <= truth) & (truth <= high)
         hits.append(int((is_covered | release["note"].is_not_null().to_numpy()).sum()))
@@ -97,7 +97,7 @@ def test_notes_are_of_each_group(lower_limit):
     generator = np.random.default_rng(8)
     rows = list(generator.integers(1990, 2026, (200, 200)).astype(float))
     rows.append(np.append(rows[0], np.full(200, 1e9)))
-    notes = [grouped(rows).mean("x", epsilon=1)["note"][:-1] for _ in range(RELEASES)]
+    notes = [group_frame(rows).mean("x", epsilon=1)["note"][:-1] for _ in range(RELEASES)]
     assert (
         lower_limit(int(np.median([column.is_not_null().sum() for column in notes])), 200) <= 0.05
     )
@@ -111,7 +111,7 @@ def test_intervals_hold_where_some_groups_are_elsewhere(rows, upper_limit):
     for _ in range(RELEASES):
         values = DATA["years"](generator, rows)
         values[: GROUPS // 20] -= 1500
-        release = grouped(values).mean("x", epsilon=1)
+        release = group_frame(values).mean("x", epsilon=1)
         truth = values.mean(axis=1)
         is_covered = (release["low"].to_numpy() <= truth) & (truth <= release["high"].to_numpy())
         hits.append(int((is_covered | release["note"].is_not_null().to_numpy()).sum()))
@@ -128,7 +128,7 @@ def test_a_group_far_from_others_has_bounds_of_its_own_or_a_note(size):
     rows = list(DATA["years"](generator, 200))
     rows[7] = np.full(200, size)
     for _ in range(RELEASES):
-        answer = grouped(rows).mean("x", epsilon=2).row(7, named=True)
+        answer = group_frame(rows).mean("x", epsilon=2).row(7, named=True)
         is_marked = answer["note"] is not None and not 0 <= size <= 4000
         right += is_marked or abs(answer["x"] - size) < 100
     assert right >= 5
@@ -143,7 +143,7 @@ def test_groups_are_answered_wherever_their_rows_lie(replayed):
     generator = np.random.default_rng(3)
     rows = [generator.exponential(10, 400) for _ in range(20)]
     rows += [[], generator.exponential(0.01, 400), generator.normal(1e6, 1e4, 5_000)]
-    release = replayed(lambda: grouped(rows).mean("x", epsilon=10))
+    release = replayed(lambda: group_frame(rows).mean("x", epsilon=10))
     values, low, high = (release[name].to_numpy() for name in ("x", "low", "high"))
     truth = np.array([np.mean(group_rows) if len(group_rows) else np.nan for group_rows in rows])
     has_rows = np.arange(22) != 20
@@ -163,7 +163,7 @@ def test_nothing_is_said_where_all_groups_together_tell_nothing(rows):
     """
     nothing = 0
     for _ in range(4):
-        release = grouped(rows).mean("x", epsilon=0.1)
+        release = group_frame(rows).mean("x", epsilon=0.1)
         if release["x"].is_nan().all():
             assert np.isinf(release["high"].to_numpy()).all()
             assert (release["note"] == "too few rows for bounds").all()
@@ -179,7 +179,10 @@ def test_a_few_rows_in_many_groups_are_enough_together():
     """
     generator = np.random.default_rng(4)
     has_answers = [
-        grouped(generator.exponential(10, (30, 24))).mean("x", epsilon=1)["high"].is_finite().all()
+        group_frame(generator.exponential(10, (30, 24)))
+        .mean("x", epsilon=1)["high"]
+        .is_finite()
+        .all()
         for _ in range(20)
     ]
     assert sum(has_answers) >= 18
@@ -190,7 +193,7 @@ def test_a_frame_that_changes_is_answered_as_it_is_read_last(tmp_path, replayed)
 
     Noise is the same in every run: one release in some hundreds finds these data near zero.
     """
-    frame, readings = frame_of(np.full((40, 50), 700.0)), []
+    frame, readings = build_frame(np.full((40, 50), 700.0)), []
 
     def changing(rows):
         readings.append(len(rows))
@@ -214,7 +217,7 @@ def test_every_door_answers_small_groups(door, offset, tmp_path, replayed):
     leads far from the rows, for all groups.
     """
     generator = np.random.default_rng(6)
-    frame = frame_of(generator.normal(100, 15, (40, 20)) + offset)
+    frame = build_frame(generator.normal(100, 15, (40, 20)) + offset)
     query = "SELECT g, dp_mean(x) AS x FROM t GROUP BY g"
     path = dfp.statistics(frame, tmp_path / "x.parquet", dfp.mean("x"), by="g")
     reader = dfp.frame(frame.to_arrow().to_reader())

@@ -31,7 +31,7 @@ UNCLIPPED = partial(dfp.mean, clipping=False)
 """The transformed mean with all of its loss."""
 
 
-def normalized(bulk, mean, kind=UNCLIPPED):
+def normalize_error(bulk, mean, kind=UNCLIPPED):
     """n**2 times the mean square error of a mean on [0, 1], in units of 2/epsilon**2.
 
     The law depends on n epsilon alone, which is that of n = 1000 and epsilon = 1/2, and on the sum.
@@ -53,7 +53,7 @@ def test_the_mean_has_the_error_of_the_paper(mean, theory, bulk):
     n**2 MSE/(2/epsilon**2) of the transformed mean is that of Kulesza, Suresh and Wang 2023,
     Figure 2 (n = 1000, [0, 1], epsilon = 1/2), within 2%, and never above 1.
     """
-    error = normalized(bulk, mean)
+    error = normalize_error(bulk, mean)
     assert 0.96 * theory / WIDER <= error <= 1.02 * theory * WIDER
     assert error <= WIDER
 
@@ -64,9 +64,9 @@ def test_the_transformed_mean_is_ahead_of_the_others(bulk):
     Algorithm 1 has about ten times the mean square error of Algorithm 3 in the middle.
     """
     for mean in (0.0, 0.3, 0.5):
-        ratio = normalized(bulk, mean, papers.ShiftedMean) / normalized(bulk, mean)
+        ratio = normalize_error(bulk, mean, papers.ShiftedMean) / normalize_error(bulk, mean)
         assert 1.8 / WIDER <= ratio <= 2.05 * WIDER
-    ratio = normalized(bulk, 0.5, papers.IndependentMean) / normalized(bulk, 0.5)
+    ratio = normalize_error(bulk, 0.5, papers.IndependentMean) / normalize_error(bulk, 0.5)
     assert 9.5 / WIDER <= ratio <= 10.6 * WIDER
 
 

@@ -6,21 +6,21 @@ import pandas as pd
 import dfprivacy as dfp
 
 
-def asks_of(private, finish, mean_by_group):
+def list_asks(private, finish, mean_by_group):
     """Return one function a question; `private` is `.dp`, `finish` makes a result whole."""
 
     def ask(work):
         def without_key(data, q):
             return CALLS[work](private(data), q, {"epsilon": q.epsilon})
 
-        def grouped(data, q):
+        def group_frame(data, q):
             spent = {"epsilon": q.epsilon, "delta": q.delta}
             return finish(CALLS[work](private(data).group_by(q.key), q, spent))
 
         def by_key(data, q):
             if not q.key:
                 return without_key(data, q)
-            return mean_by_group(data, q) if work == "mean" else grouped(data, q)
+            return mean_by_group(data, q) if work == "mean" else group_frame(data, q)
 
         return by_key
 

@@ -77,9 +77,9 @@ def mean_by_group(rows, q):
 ASKS = {work: answer(work) for work in METRICS}
 
 
-def rows_of(points):
+def read_rows(points):
     return [(user, 0, x) for user, x in enumerate(points)]
 
 
 if __name__ == "__main__":
-    serve(read, ASKS, one_by_one(rows_of, ASKS), ["pipeline-dp", "python-dp"])
+    serve(read, ASKS, one_by_one(read_rows, ASKS), ["pipeline-dp", "python-dp"])

@@ -28,7 +28,7 @@ def read(question):
     return frame
 
 
-def query_of(work, question, keys=None):
+def write_query(work, question, keys=None):
     query = QueryBuilder("t").groupby(keys) if keys is not None else QueryBuilder("t")
     if work == "count":
         return query.count()
@@ -46,11 +46,11 @@ def evaluate(frame, query, budget):
 def answer(work):
     def ask(frame, question):
         if not question.key:
-            query = query_of(work, question)
+            query = write_query(work, question)
             return evaluate(frame, query, PureDPBudget(question.epsilon)).iloc[0, 0]
         if work == "mean":
             return mean_by_group(frame, question)
-        query = query_of(work, question, [question.key])
+        query = write_query(work, question, [question.key])
         return evaluate(frame, query, ApproxDPBudget(question.epsilon, question.delta))
 
     return ask
@@ -78,7 +78,7 @@ def releases(points, question, left):
     frame = session.createDataFrame(pd.DataFrame({"x": points}))
     frame = frame.crossJoin(session.range(copies).withColumnRenamed("id", "copy"))
     keys = KeySet.from_dict({"copy": list(range(copies))})
-    query = query_of(question.work, question, keys)
+    query = write_query(question.work, question, keys)
     return evaluate(frame, query, PureDPBudget(question.epsilon)).iloc[:, -1].tolist()
 
 

@@ -19,10 +19,10 @@ from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
     chart_text,
-    covered,
+    explain_intervals,
     left_out,
-    rendered,
-    trusted,
+    render,
+    trust,
     unique_texts,
     with_unit,
     writer,
@@ -165,7 +165,7 @@ class Dot:
         return f"[{', '.join(map(self.writer, self.ends))}]"
 
 
-def span_of(dots: Iterable[Dot]) -> Domain:
+def find_span(dots: Iterable[Dot]) -> Domain:
     """Return the part of the number line that has all finite numbers of dots.
 
     >>> span_of([Dot("a", 3.0), Dot("b", 2.0, (1.0, float("inf")))])
@@ -189,8 +189,8 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     errors = sorted(dot.error for dot in finite)
     if not errors or not errors[len(errors) // 2]:
         return None
-    usual = span_of(dot for dot in finite if dot.error <= _UNUSUAL * errors[len(errors) // 2])
-    every = span_of(finite)
+    usual = find_span(dot for dot in finite if dot.error <= _UNUSUAL * errors[len(errors) // 2])
+    every = find_span(finite)
     if every[1] - every[0] <= _STRETCHED * (usual[1] - usual[0]):
         return None
     room = (usual[1] - usual[0]) / 20
@@ -204,7 +204,7 @@ def describe_beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
     """Return the line that names the dots that reach beyond the axis. No line if none does."""
     if domain is None:
         return []
-    spans = [(chart_text(dot.name), span_of([dot])) for dot in dots if dot.is_finite]
+    spans = [(chart_text(dot.name), find_span([dot])) for dot in dots if dot.is_finite]
     out = [name for name, (low, high) in spans if low < domain[0] or high > domain[1]]
     names = ", ".join(out) if len(out) <= _NAMED else f"{len(out):,} of {len(dots):,}"
     return [f"Beyond the axis, because the noise is far larger: {names}."]
@@ -378,7 +378,7 @@ def vector_chart(
         if is_short
         else band_panel({name: list(enumerate(shown))}, axis, "coordinate")
     )
-    lines = [cost, covered(level), *left_out(len(shown), len(dots), "coordinates")]
+    lines = [cost, explain_intervals(level), *left_out(len(shown), len(dots), "coordinates")]
     return build_chart([panel], name, lines)
 
 
@@ -397,7 +397,7 @@ def write_chart(chart: Any, target: Path) -> Path:
         return write_whole(target, str(convert.vegalite_to_svg(spec)).encode())
     title = spec.get("title", {})
     name = title.get("text", "chart") if isinstance(title, dict) else title
-    page = rendered("page.html", title=name, body=trusted(svg_html(spec)), footer="")
+    page = render("page.html", title=name, body=trust(svg_html(spec)), footer="")
     return write_whole(target, page.encode())
 
 

@@ -15,11 +15,11 @@ from dfprivacy.frames.viz.charts import Dot
 from dfprivacy.frames.viz.numbers import Column, Shown
 from dfprivacy.frames.viz.text import (
     count_decimals,
-    covered,
+    explain_intervals,
     figure,
     left_out,
     legible,
-    shortened,
+    shorten,
 )
 
 _ENDS = ("", "_low", "_high")
@@ -50,11 +50,11 @@ def show_description(origin: Origin, table: pa.Table) -> Shown:
             Column(head, [row[head] for row in texts], head not in words, wraps=head == "values")
             for head in shown
         ],
-        [legible(shortened(origin.question))],
+        [legible(shorten(origin.question))],
         [
             *(legible(f"{row['column']}: {row['note']}") for row in rows if row.get("note")),
             origin.cost,
-            covered(origin.level, origin.question),
+            explain_intervals(origin.level, origin.question),
             *origin.remarks,
             "Quantiles are selected and have no interval.",
             *left_out(len(rows), table.num_rows, "columns"),
@@ -78,12 +78,12 @@ def _texts(row: dict[str, Any], levels: Sequence[str]) -> dict[str, str]:
         for name in levels
     }
     return {
-        "column": legible(shortened(row["column"])),
+        "column": legible(shorten(row["column"])),
         "type": row["type"],
-        "count": _bracketed(row, "count"),
-        "missing": _bracketed(row, "missing", percent=True) or "unknown",
-        "mean": _bracketed(row, "mean", percent=is_boolean),
-        "std": _bracketed(row, "std", percent=is_boolean),
+        "count": _bracket_interval(row, "count"),
+        "missing": _bracket_interval(row, "missing", percent=True) or "unknown",
+        "mean": _bracket_interval(row, "mean", percent=is_boolean),
+        "std": _bracket_interval(row, "std", percent=is_boolean),
         **quantiles,
         "values": legible(row.get("values") or ""),
     }
@@ -93,7 +93,7 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _bracketed(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
+def _bracket_interval(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
     """Return a number with its interval in brackets, or nothing if it is unknown."""
     value, low, high = (_number(row.get(key)) for key in (name, f"{name}_low", f"{name}_high"))
     dot = Dot(name, value, (low, high), percent=percent)

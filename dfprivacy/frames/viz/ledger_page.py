@@ -17,10 +17,10 @@ import pandas as pd
 from dfprivacy.accounting.charge import PER_ONE_DELTA, Budget, short
 from dfprivacy.accounting.composition import tight_total
 from dfprivacy.accounting.ledger import Ledger, Statement
-from dfprivacy.accounting.loss import delta_of
+from dfprivacy.accounting.loss import read_delta
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import write_whole
-from dfprivacy.frames.viz.text import left_out, rendered
+from dfprivacy.frames.viz.text import left_out, render
 
 MOST_TIGHT = 24
 """Tight totals are computed for at most this many datasets, those that spent most."""
@@ -48,7 +48,7 @@ def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | No
 def _page(ledger: Ledger, delta: object) -> str:
     """Return the page. Its policy lets a browser load nothing and run no script."""
     total, statements, history = ledger.statements()
-    named_delta = delta_of(delta)
+    named_delta = read_delta(delta)
     own_delta = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
     usual = own_delta + _SPARE if total.measure == "rho" else own_delta or _SPARE
     quoted = usual if named_delta is None else named_delta
@@ -77,7 +77,7 @@ def _page(ledger: Ledger, delta: object) -> str:
         )
     elif len(statements) > MOST_TIGHT:
         about_tight = f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
-    return rendered(
+    return render(
         "ledger.html",
         name=ledger.path.name,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
@@ -86,7 +86,7 @@ def _page(ledger: Ledger, delta: object) -> str:
             f"{time:%Y-%m-%d %H:%M:%S}"
             for time in history["time"].iloc[[0, -1] if len(history) else []]
         ],
-        counted=counted,
+        counted=write_count,
         budget=f"{total.measure} {_with_delta(short(_loss(budget)), budget.delta)}",
         promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}",
         chance=chance,
@@ -120,7 +120,7 @@ def upper(value: float | None) -> str:
     return f"{float(exact):.6g}"
 
 
-def counted(number: int, noun: str) -> str:
+def write_count(number: int, noun: str) -> str:
     """Return a number of things.
 
     >>> counted(1, "charge"), counted(2000, "charge")

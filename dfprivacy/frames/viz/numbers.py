@@ -22,17 +22,17 @@ from dfprivacy.frames.viz.charts import (
     Dot,
     build_chart,
     dots_panel,
-    span_of,
+    find_span,
     write_chart,
     write_whole,
 )
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
-    covered,
+    explain_intervals,
     left_out,
-    rendered,
-    trusted,
-    unanswered_lines,
+    list_unanswered,
+    render,
+    trust,
     with_unit,
 )
 from dfprivacy.release.plan import NOTE, POPULATION
@@ -40,7 +40,7 @@ from dfprivacy.release.plan import NOTE, POPULATION
 _WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
 
 
-def bar_of(dot: Dot, domain: Domain) -> list[float]:
+def place_bar(dot: Dot, domain: Domain) -> list[float]:
     """Return where a value and its ends lie in a bar, in pixels. Infinity lies at the edge.
 
     >>> bar_of(Dot("a", 2.0, (1.0, float("inf"))), (1.0, 3.0))
@@ -98,7 +98,7 @@ class Reading(Dot):
     @property
     def bar(self) -> list[float]:
         """The bar of its interval: nothing for dates, times and what has none."""
-        return bar_of(self, span_of([self])) if self.ends and not self.moment else []
+        return place_bar(self, find_span([self])) if self.ends and not self.moment else []
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class Column:
     @property
     def bars(self) -> list[list[float]]:
         """The bars of its dots, over one part of the number line."""
-        span = span_of(self.dots)
-        return [bar_of(dot, span) for dot in self.dots]
+        span = find_span(self.dots)
+        return [place_bar(dot, span) for dot in self.dots]
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,12 +145,12 @@ class Shown:
 
     def _repr_html_(self) -> str:
         if self.readings:
-            return rendered("cards.html", readings=self.readings)
+            return render("cards.html", readings=self.readings)
         cells = (
             zip_longest(repeat(column, len(column.texts)), column.texts, column.bars)
             for column in self.columns
         )
-        return rendered("frame.html", view=self, rows=zip(*cells, strict=True))
+        return render("frame.html", view=self, rows=zip(*cells, strict=True))
 
     def _sheet(self, ending: str) -> bytes:
         """Return the numbers as a file of this ending, which reads back as they are."""
@@ -176,8 +176,8 @@ class Shown:
 
     def to_html(self) -> str:
         """Return it as a page of its own, which loads nothing: the cost and today's date below."""
-        body = trusted(self._repr_html_())
-        return rendered("page.html", title="Private release", body=body, footer=_written())
+        body = trust(self._repr_html_())
+        return render("page.html", title="Private release", body=body, footer=_written())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to a file, and return its path: .html, .csv, .parquet, .xlsx, .png or .svg.
@@ -241,10 +241,10 @@ def readings_chart(
     shown = readings[:MOST_DOTS]
     name = shown[0].name
     costs = dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in shown)
-    bars = {covered(r.level, r.question) for r in shown if r.ends is not None}
+    bars = {explain_intervals(r.level, r.question) for r in shown if r.ends is not None}
     lines = [*costs, *sorted(bars), *(f"{r.name}: {r.note}" for r in shown if r.note)]
     lines += left_out(len(shown), len(readings), "numbers")
-    lines += [*unanswered_lines(sum(not reading.is_finite for reading in shown)), *more]
+    lines += [*list_unanswered(sum(not reading.is_finite for reading in shown)), *more]
     alone = len(shown) == 1 and not separate
     axis = with_unit(name if alone else "value", measured_in, answer=name)
     parts = [(shown, axis)]
@@ -266,7 +266,7 @@ class Readable:
         return self.reading().line
 
     def _repr_html_(self) -> str:
-        return rendered("cards.html", readings=[self.reading()])
+        return render("cards.html", readings=[self.reading()])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of the number and its interval (an altair chart).

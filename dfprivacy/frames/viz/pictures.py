@@ -19,17 +19,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.returning import values_of
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.returning import list_values
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.frames.tables import (
     Grid,
     Origin,
     Wide,
+    convert_released,
     find_origin,
     floats_in,
     is_number,
-    released_arrow,
 )
 from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.charts import (
@@ -58,16 +58,16 @@ from dfprivacy.frames.viz.numbers import (
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
     chart_text,
-    covered,
+    explain_intervals,
     left_out,
     legible,
-    shortened,
-    unanswered_lines,
+    list_unanswered,
+    shorten,
     unique_texts,
     with_unit,
     writer,
 )
-from dfprivacy.measurement.grid import kind_of
+from dfprivacy.measurement.grid import find_clock_kind
 from dfprivacy.release.plan import ENDS, NOTE
 
 __all__ = ["plot", "save_plot", "show"]
@@ -135,10 +135,10 @@ def plot(
     origin = _require_origin(released, public=public)
     if answer is None and origin.wide is not None and origin.wide.shown is not None:
         return _chart_crosstab(origin.wide, measured_in, ())
-    table = _put_ends_behind(guarded(lambda: released_arrow(released)), origin)
+    table = _put_ends_behind(run_guarded(lambda: convert_released(released)), origin)
     if answer is None and is_description(table):
         return show_description(origin, table).draw([])
-    layout = None if answer is None else layout_of(table, origin, answer)
+    layout = None if answer is None else build_layout(table, origin, answer)
     return _chart_table(table, origin, measured_in, layout=layout, by_value=sort == "value")
 
 
@@ -178,7 +178,7 @@ def _chart_table(
     """
     if layout is None and is_histogram(table):
         return _chart_histogram(table, origin, measured_in, more)
-    order, layout = ", the largest first" if by_value else "", layout or layout_of(table, origin)
+    order, layout = ", the largest first" if by_value else "", layout or build_layout(table, origin)
     compared, uncompared = _split_compared(table, layout, origin)
     if compared is not None:
         table, layout, more = compared, replace(layout, keys=origin.keys), [*uncompared, *more]
@@ -206,7 +206,7 @@ def _chart_table(
             panel = band_panel(lines, title, groups.key_names[-1], domain=domain)
         panels.append(panel)
     captions = [*_headings(origin), *groups.captions(table.num_rows, answers, order), *out]
-    captions += [*unanswered_lines(missing), *_note_lines(groups.answers), *more]
+    captions += [*list_unanswered(missing), *_note_lines(groups.answers), *more]
     names = ", ".join(answer.name for answer in groups.answers)
     names = f"{origin.compared} {names}".strip()
     stack = "h" if series is None else "v"
@@ -235,7 +235,7 @@ def show(released: Any, *, measured_in: MeasuredIn = None, public: bool = False)
     origin = _require_origin(released, public=public)
     if origin.wide is not None and origin.wide.shown is not None:
         return _show_crosstab(origin, origin.wide, origin.wide.shown, measured_in)
-    table = _put_ends_behind(guarded(lambda: released_arrow(released)), origin)
+    table = _put_ends_behind(run_guarded(lambda: convert_released(released)), origin)
     return (
         show_description(origin, table)
         if is_description(table)
@@ -249,8 +249,8 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
         try:
-            layout = layout_of(table, origin)
-            dated = [field.name for field in table.schema if kind_of(field.type)]
+            layout = build_layout(table, origin)
+            dated = [field.name for field in table.schema if find_clock_kind(field.type)]
             layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
         except InvalidQuestionError:  # a release needs no answer
             if not origin.question:
@@ -281,7 +281,7 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         lambda more: _chart_table(table, origin, measured_in, more),
         columns,
         _headings(origin),
-        [*captions, *unanswered_lines(unknown), *notes],
+        [*captions, *list_unanswered(unknown), *notes],
     )
 
 
@@ -293,13 +293,13 @@ def _split_compared(
         return None, []
     first = table.filter(pc.is_null(table["against"]))
     names = "; ".join(", ".join(keys) for keys in _key_rows(first, origin.keys))
-    lines = [shortened(f"Nothing to compare with: {names}")] if first.num_rows else []
+    lines = [shorten(f"Nothing to compare with: {names}")] if first.num_rows else []
     return table.filter(pc.is_valid(table["against"])), lines
 
 
 def _headings(origin: Origin) -> list[str]:
     """Return the question of a release, if it is known."""
-    return [legible(shortened(origin.question))] if origin.question else []
+    return [legible(shorten(origin.question))] if origin.question else []
 
 
 def _readings(released: object) -> list[Reading] | None:
@@ -344,7 +344,7 @@ class Layout:
     count: str | None = None
 
 
-def layout_of(table: pa.Table, origin: Origin, answer: str | None = None) -> Layout:
+def build_layout(table: pa.Table, origin: Origin, answer: str | None = None) -> Layout:
     """Return the layout of a table. `answer` is the requested answer."""
     names = table.column_names
     if answer is not None and answer not in names:
@@ -352,7 +352,7 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None = None) -> Lay
             f"the frame has no column {answer!r}", hint="name the column of an answer"
         )
     is_sql = bool(origin.answers) and answer is None  # whose columns are in any order
-    first, ends = len(origin.keys), {name: _ends_of(name, names) for name in names}
+    first, ends = len(origin.keys), {name: _find_interval_columns(name, names) for name in names}
     if not first or names[:first] != list(origin.keys):
         answers = (index for index, name in enumerate(names) if name == answer or ends[name])
         first = next(answers, len(names))
@@ -387,7 +387,7 @@ def _note_column(names: Sequence[str], name: str, ends: tuple[str, str] | None) 
     return [note for note in after if note in {NOTE, f"{name}_{NOTE}"}]
 
 
-def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
+def _find_interval_columns(name: str, names: Sequence[str]) -> tuple[str, str] | None:
     """Return the columns of an answer's interval, which stand right behind it."""
     behind = list(names[names.index(name) + 1 :][:2])
     for ends in (("low", "high"), (f"{name}_low", f"{name}_high")):
@@ -459,7 +459,7 @@ class Groups:
         has_bars = any(answer.has_ends for answer in self.answers)
         return [
             self.origin.cost,
-            *([covered(self.origin.level, self.origin.question)] if has_bars else []),
+            *([explain_intervals(self.origin.level, self.origin.question)] if has_bars else []),
             *self.origin.remarks,
             *left_out(len(self.keys), groups, "groups", order),
             *left_out(len(self.answers), answers, "answers"),
@@ -483,10 +483,12 @@ class Groups:
 def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: MeasuredIn) -> Shown:
     """Return a table of two group columns, with the totals that it has, as it is read."""
     percent = wide.titles[0] in origin.shares
-    table = guarded(lambda: released_arrow(wide.long))
+    table = run_guarded(lambda: convert_released(wide.long))
     row, column = grid.about
     kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
-    layout = Layout((), tuple((n, _ends_of(n, table.column_names)) for n in wide.titles))
+    layout = Layout(
+        (), tuple((n, _find_interval_columns(n, table.column_names)) for n in wide.titles)
+    )
     answers, widths = _read_groups(table, layout, origin, table.num_rows).answers, list[str]()
     for kind, answer in zip(kinds, answers, strict=False):
         if halves := [dot.error for dot in answer.dots if dot.ends and math.isfinite(dot.error)]:
@@ -525,8 +527,8 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
 
 def _chart_crosstab(wide: Wide, measured_in: MeasuredIn, more: Sequence[str]) -> Any:
     """Return a chart of the cells of a table, one after the other."""
-    table = guarded(lambda: released_arrow(wide.long))
-    layout = layout_of(table, wide.origin, wide.titles[0])
+    table = run_guarded(lambda: convert_released(wide.long))
+    layout = build_layout(table, wide.origin, wide.titles[0])
     cells = replace(layout, keys=layout.keys[:2])
     return _chart_table(table, wide.origin, measured_in, more, layout=cells)
 
@@ -576,7 +578,7 @@ def _note_lines(answers: Sequence[Series]) -> list[str]:
                 groups.setdefault(note, []).append(chart_text(dot.name))
     dots = sum(len(answer.dots) for answer in answers)
     return [
-        shortened(f"{note}: {', '.join(names)}" if len(names) < dots else note)
+        shorten(f"{note}: {', '.join(names)}" if len(names) < dots else note)
         for note, names in groups.items()
     ]
 
@@ -604,7 +606,7 @@ def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) ->
 
 def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return the keys of each row as texts. NULL for none."""
-    columns = [[_key_text(key) for key in values_of(table[name])] for name in keys]
+    columns = [[_key_text(key) for key in list_values(table[name])] for name in keys]
     return tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
 
 
@@ -637,9 +639,9 @@ def _chart_histogram(
     panel = bins_panel(finite, axis, list(groups.values()) if keys else [])
     lines = [
         origin.cost,
-        covered(origin.level, origin.question),
+        explain_intervals(origin.level, origin.question),
         *left_out(len(groups), len(rows), "groups"),
-        *unanswered_lines(infinite),
+        *list_unanswered(infinite),
         *more,
     ]
     title = f"histogram of {about}" if about else "histogram"

@@ -42,13 +42,13 @@ def code(text: object) -> str:
     return f"<code>{html.escape(legible(text))}</code>"
 
 
-def rendered(template: str, /, **facts: object) -> str:
+def render(template: str, /, **facts: object) -> str:
     """Return HTML from a file of `templates/`. Every value in it is made legible and escaped."""
     html: str = _templates().get_template(template).render(facts)
     return html
 
 
-def trusted(text: str) -> str:
+def trust(text: str) -> str:
     """Return text of our own that a template writes without escaping it."""
     from markupsafe import Markup  # noqa: PLC0415 it comes with jinja2: on first use
 
@@ -160,7 +160,7 @@ def figure(value: float, decimals: int | None = None, *, percent: bool = False) 
 _FINEST, _LEAST, _LARGEST = 12, 1e-4, 1e15
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text of at most a hundred characters.
 
     >>> len(shortened("edges, " * 1000))
@@ -169,7 +169,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def covered(level: float | None, question: str = "") -> str:
+def explain_intervals(level: float | None, question: str = "") -> str:
     """Return the caption that explains the intervals of a question.
 
     >>> covered(0.95)
@@ -194,7 +194,7 @@ def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
     return [f"Shows {shown:,} of {rows:,} {things}{order}."] if shown < rows else []
 
 
-def unanswered_lines(count: int) -> list[str]:
+def list_unanswered(count: int) -> list[str]:
     """Return the line that says how many have no answer. No line if all have one."""
     return [f"Without an answer, because values are too few: {count:,}."] if count else []
 

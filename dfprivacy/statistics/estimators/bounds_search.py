@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of, stacked
+from dfprivacy.measurement.bin_table import FINE, BinTable, list_codes, stack
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
+from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import OuterCounts
-from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
+from dfprivacy.statistics.estimators.quantile import rank_rows, select_rank
 
 Mask = npt.NDArray[np.bool_]
 Notes = npt.NDArray[np.object_]
@@ -129,7 +129,7 @@ class Ruler:
     def count(self, table: BinTable, groups: Integers) -> Integers:
         """Return the rows of some groups of a table in each bin. Secret."""
         before = np.append(0, np.cumsum(table.rows))
-        codes = codes_of(groups[:, None], self.starts, table.binning.last)
+        codes = list_codes(groups[:, None], self.starts, table.binning.last)
         return np.asarray(np.diff(before[np.searchsorted(table.codes, codes)]), np.int64)
 
 
@@ -222,7 +222,7 @@ def measure_spreads(loss: Loss, shares: Integers) -> Floats:
     """Return the scale of the noise for a sensitivity of 1 that each share of a loss pays."""
     different, places = np.unique(shares, return_inverse=True)
     noises = (loss.share(Fraction(share, UNITS)).noise(1, 1) for share in different.tolist())
-    return np.array([spread_of(noise) for noise in noises], np.float64)[places]
+    return np.array([find_scale(noise) for noise in noises], np.float64)[places]
 
 
 def window_sums(heights: Floats, size: int) -> Floats:
@@ -423,7 +423,7 @@ def search(
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
     dyadic, zeros = _look_at_dyadic_bins(table, groups, loss, policy)
     height, pair = _height_of_all(dyadic, policy)
-    unit = spread_of(loss.noise(1, 1))
+    unit = find_scale(loss.noise(1, 1))
     size = 2.0 ** (np.rint(2 * np.log2(height * dyadic.look.scale / unit)) / 2)
     fine = binning.bits > 1
     steps = np.where(size < policy.finer, 1, np.where(size < 4 * policy.finer, 2, 4))
@@ -616,8 +616,10 @@ def _select_centers(
     low = np.where(is_below, pair[0] * fine, (pair[0] - 1) * fine + 1)
     high = np.where(is_below, (pair[1] + 1) * fine, pair[1] * fine + 1)
     last = table.binning.last
-    start, stop = (np.searchsorted(table.codes, codes_of(groups, end, last)) for end in (low, high))
-    ranked = ranked_rows(table)
+    start, stop = (
+        np.searchsorted(table.codes, list_codes(groups, end, last)) for end in (low, high)
+    )
+    ranked = rank_rows(table)
     below, up_to = ranked.before[start], ranked.before[stop]
     ends = {"first": start, "stop": stop, "base": below, "size": up_to - below}
     blocks = ranked.with_ends(ends | {"low": low, "high": high})
@@ -657,7 +659,7 @@ def clipping_bias(
     low, high = edges[at, first][:, None], edges[at, last + 1][:, None]
     is_wide, steps = np.diff(edges) >= (high - low) * _NARROW, result.look.ruler.steps
     fall, is_heavy = _read_fall(result, heights, is_wide, bounds, policy)
-    out, count = _packed(is_wide & (places > last[:, None]))
+    out, count = _pack_places(is_wide & (places > last[:, None]))
     is_out = places < count
     shown = np.where(is_out, np.take_along_axis(heights, out, 1), 0.0)
     chances = [0.01 / many for many in (1, *range(1, bins + 1))]  # by the number of bins
@@ -762,7 +764,7 @@ def _read_fall(
     )
     at, places = np.arange(len(heights)), np.arange(heights.shape[1])
     is_inner = is_wide & (places >= np.maximum(middle, bounds[0])[:, None])
-    inner, count = _packed(is_inner & (places <= bounds[1][:, None] + steps))
+    inner, count = _pack_places(is_inner & (places <= bounds[1][:, None] + steps))
     shown = np.where(places < count, np.take_along_axis(heights, inner, 1), 0.0)
     tail = np.cumsum(shown[:, ::-1], axis=1)[:, ::-1]
     deviation = np.sqrt(variance * np.maximum(count - places, 0))
@@ -789,7 +791,7 @@ def _read_fall(
     return ratio.min(axis=1, initial=SLOWEST_FALL), is_heavy
 
 
-def _packed(mask: Mask) -> tuple[Integers, Integers]:
+def _pack_places(mask: Mask) -> tuple[Integers, Integers]:
     """Return the places of each row, those in a mask first, and how many these are."""
     return np.argsort(~mask, axis=1, kind="stable"), mask.sum(axis=1)[:, None]
 
@@ -863,7 +865,7 @@ def find_column_bounds(
     tables: Sequence[BinTable], loss: Loss, policy: BoundsPolicy = POLICY
 ) -> list[FoundBounds]:
     """Find the bounds of some columns at once. A table has the rows of one column as one group."""
-    joined = find_bounds(stacked(tables, range(len(tables)), len(tables)), loss, policy)
+    joined = find_bounds(stack(tables, range(len(tables)), len(tables)), loss, policy)
     return [joined.of(slice(column, column + 1), table) for column, table in enumerate(tables)]
 
 
@@ -929,4 +931,4 @@ def rows_for_bounds(noise: Noise) -> int:
     """Return the noisy count of one dyadic bin that is a core by itself."""
     probability = POLICY.absurd / (2 * Octaves().last + 1) / _WINDOWS_OF_BIN
     height = exact_height(1, probability, laplace=is_laplace(noise))
-    return math.ceil(height * spread_of(noise))
+    return math.ceil(height * find_scale(noise))

@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from dfprivacy.measurement.bin_table import FINE, BinTable, in_one, stacked
+from dfprivacy.measurement.bin_table import FINE, BinTable, in_one, stack
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
+from dfprivacy.noise.laws import exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import OuterCounts
 from dfprivacy.statistics.estimators.bounds_search import (
     MIDDLE,
@@ -175,17 +175,17 @@ def find_group_bounds(
             for column, table in zip(columns, fine, strict=True):
                 tables[column] = table
             fine = [in_one(table) for table in fine]
-        return stacked(fine, columns, len(tables))
+        return stack(fine, columns, len(tables))
 
     def count_about(column: int, center: float) -> BinTable:
         """Count the groups in quarters of octaves about a center."""
         tables[column] = recounts[column](Octaves(3, center), False)  # noqa: FBT003 by group
-        return stacked([in_one(tables[column])], [column], len(tables))
+        return stack([in_one(tables[column])], [column], len(tables))
 
     adds_squares = len(tables[0].moments) > 1
     again = PooledCounts(count_finely, None if adds_squares else count_about) if recounts else None
     columns, share = np.arange(len(tables)), pooled_loss.share(policy.pool)
-    pooled = stacked([in_one(table) for table in tables], columns, len(tables))
+    pooled = stack([in_one(table) for table in tables], columns, len(tables))
     results, zeros = search(pooled, columns, share, policy, pooled_counts=again)
     looks = policy.pool * sum(policy.looks, Fraction(0))
     left = 1 - Fraction(math.ceil(looks * UNITS), UNITS)
@@ -233,7 +233,7 @@ def _fit_groups(
         mean_size = max(rows, 1.0) / min(groups, max(table.groups, 1))
     else:
         mean_size = max(rows / groups, shown_from, 1.0)
-    relative = policy.group_size * spread_of(loss.noise(1, 1)) / mean_size
+    relative = policy.group_size * find_scale(loss.noise(1, 1)) / mean_size
     share_of_groups = float(policy.groups) * min(max(relative**0.5, 0.25), 1.0)
     own_share = Fraction(int(round_share(np.array(share_of_groups))), UNITS)
     used = policy.pool * Fraction(UNITS - int(pooled.left[0]), UNITS) + policy.levels + own_share
@@ -242,9 +242,9 @@ def _fit_groups(
     reader = ReachReader(
         distances=distances,
         policy=policy,
-        scale=spread_of(noise),
+        scale=find_scale(noise),
         laplace=is_laplace(noise),
-        answer_scale=spread_of(loss.share(1 - used).noise(1, 1)),
+        answer_scale=find_scale(loss.share(1 - used).noise(1, 1)),
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
@@ -278,7 +278,7 @@ def _read_levels(
     total = counts.sum(axis=1)
     level = (2 * counts.cumsum(axis=1) < total[:, None]).sum(axis=1)[total > 0]
     exact = np.bincount(level, minlength=counts.shape[1]).astype(np.int64)
-    noisy, scale = add_to(exact, noise).astype(np.float64), spread_of(noise)
+    noisy, scale = add_to(exact, noise).astype(np.float64), find_scale(noise)
     doubt = 3 * math.sqrt(noise.variance * len(noisy))
     groups = max(float(noisy.sum()), 0.0)
     unseen = np.append(np.cumsum(noisy[size - 1 : 0 : -1])[::-1], 0.0) + 2 * scale

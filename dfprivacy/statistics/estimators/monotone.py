@@ -26,7 +26,7 @@ from dfprivacy.measurement.exact import center_power
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.statistics.estimators.threshold import known_rows
+from dfprivacy.statistics.estimators.threshold import find_known_rows
 
 
 class MonotoneProperty(Protocol):
@@ -108,7 +108,7 @@ class CentreLength:
         turn = data.turn()
         smallest = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
         cutoff = smallest + min(reach, _LARGEST_LENGTH)
-        right = data.mirrored().rising(last + 1 - turn, cutoff)
+        right = data.mirror().rising(last + 1 - turn, cutoff)
         return np.append(data.rising(turn, cutoff), right[::-1])
 
     def _pull_rows(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
@@ -143,14 +143,14 @@ class _Pulled:
     pulls: Integers
     unit: int
 
-    def mirrored(self) -> _Pulled:
+    def mirror(self) -> _Pulled:
         """Return the mirror image, where what pulled down pulls up."""
         values = self.low + self.high - self.values[::-1]
         return replace(self, values=values, rows=self.rows[::-1])
 
     def lengths(self, candidates: Integers) -> Integers:
         """Return the larger of two distances: to data whose pull is not up, and not down."""
-        other_side = self.mirrored().until_not_up(self.low + self.high - candidates)
+        other_side = self.mirror().until_not_up(self.low + self.high - candidates)
         return np.maximum(self.until_not_up(candidates), other_side)
 
     def turn(self) -> int:
@@ -280,8 +280,8 @@ def select_monotone(
     >>> 5 < select_monotone(CentreLength(2), values, rows, (0, 10), Epsilon(Fraction(1))) < 6.3
     True
     """
-    bounds, last = Bounds(*domain), checked_intervals(intervals)
-    integers, counts = on_grid(*known_rows(values, rows), bounds, last)
+    bounds, last = Bounds(*domain), check_intervals(intervals)
+    integers, counts = on_grid(*find_known_rows(values, rows), bounds, last)
     mechanism = mechanism_for(loss)
     runs = length_runs(functional, integers, counts, last, length_beyond(mechanism, last + 1))
     chosen = int(mechanism.select(runs)[0])
@@ -328,7 +328,7 @@ def length_runs(
     return Runs(np.zeros(1, np.int64), first, width, lengths[first])
 
 
-def checked_intervals(intervals: object) -> int:
+def check_intervals(intervals: object) -> int:
     """Return a power of two, so that halves and quarters of a domain are candidates."""
     allowed = range(2, _MOST_INTERVALS + 1)
     if isinstance(intervals, int) and intervals in allowed and intervals.bit_count() == 1:

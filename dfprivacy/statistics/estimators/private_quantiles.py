@@ -82,7 +82,7 @@ class Relation:
         """Return the middle of so many rows, whose number may be secret."""
         return Middle(2, rows, self.median_moves)
 
-    def counted(
+    def count_rows(
         self, rows: NoisyRows | None, exact: int, rho: Fraction
     ) -> tuple[NoisyRows, Fraction]:
         """Return the number of rows, free where it is public, else for `rho` (sensitivity 1)."""

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, Magnitudes, codes_of
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, list_codes
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
-from dfprivacy.noise.laws import Noise, compute_heights, reach_of
+from dfprivacy.noise.laws import Noise, bound_sum, compute_heights
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 
@@ -110,14 +110,14 @@ class RankedRows:
 
     def within(self, table: BinTable) -> RankedRows:
         """Return the same blocks by the entries of another table of the same rows."""
-        other = ranked_rows(table, self.ties)
+        other = rank_rows(table, self.ties)
         before, last = other.before[: len(table.rows) + 1], self.base + self.size
         stop = np.searchsorted(before, last)
         first = np.minimum(np.searchsorted(before, self.base, "right") - 1, stop)
         return replace(self, bins=other.bins, before=other.before, first=first, stop=stop)
 
 
-def ranked_rows(table: BinTable, ties: int = 1) -> RankedRows:
+def rank_rows(table: BinTable, ties: int = 1) -> RankedRows:
     """Return the rows of each group of a table by their ranks: a block each."""
     grid, starts, groups = table.binning, table.starts, np.ones(table.groups, np.int64)
     ends = getattr(grid, "first", -grid.last), getattr(grid, "maximum", grid.last)
@@ -135,7 +135,7 @@ TIES = 2**10
 digits are those of j in reverse. One row more takes one position more, wherever it comes from."""
 
 
-def reversed_bits(numbers: Integers, count: int) -> Integers:
+def reverse_bits(numbers: Integers, count: int) -> Integers:
     """Return the lowest bits of integers in reverse order, `count` a power of two of them."""
     out = np.zeros_like(numbers)
     for bit in range(count.bit_length() - 1):
@@ -150,7 +150,7 @@ def rows_up_to(rows: Integers, offset: Integers, ties: int) -> Integers:
     for bit in range(ties.bit_length() - 1):  # rows with the leading digits of `rest` in front
         prefix = rest >> (bit + 1) << (bit + 1)
         stride = ties >> bit
-        covered = (offset + stride - reversed_bits(prefix, ties)) // stride
+        covered = (offset + stride - reverse_bits(prefix, ties)) // stride
         total += np.where(rest >> bit & 1, np.clip(covered, 0, 1 << bit), 0)
     return np.asarray(total, np.int64)
 
@@ -237,10 +237,10 @@ def _entry_points(ranked: RankedRows, first: Integers, stop: Integers) -> tuple[
         copies = np.minimum(rows, ties)
         heads = np.cumsum(copies) - copies
         source = np.repeat(np.arange(len(entry)), copies)
-        keys = source * ties + reversed_bits(np.arange(len(source)) - heads[source], ties)
+        keys = source * ties + reverse_bits(np.arange(len(source)) - heads[source], ties)
         offset = np.sort(keys) - source * ties
         rows_of_all, rest = np.divmod(rows[source], ties)
-        counts = rows_of_all + (reversed_bits(offset, ties) < rest)
+        counts = rows_of_all + (reverse_bits(offset, ties) < rest)
         upto = np.cumsum(counts)
         upto += (below - np.append(0, upto)[heads])[source]
         block, values, below = block[source], values[source] * ties + offset, upto - counts
@@ -275,7 +275,7 @@ def select_ranks(
     in one block of each of the log2 rounds, and moves the losses there by at most 1.
     """
     table = counts if isinstance(counts, BinTable) else counts.cells
-    ranked = ranked_rows(table, TIES if len(aims) > 1 else 1)
+    ranked = rank_rows(table, TIES if len(aims) > 1 else 1)
     edges = np.concatenate([[np.zeros_like(rows)], aims + 1, [2 * rows]])  # a block has its answer
     answers = np.empty_like(aims)
     todo = [(0, len(aims) + 1, ranked)]
@@ -572,7 +572,7 @@ class EndsLaw(SelectionLaw):
         """
         below = 2 * index + (3 + side) // 2
         weights = below * (1 - q) ** 2 + (2 * self.levels + 1 - below) * q**2
-        hidden = reach_of(self.noise, 1 - USUAL) * math.sqrt(weights)
+        hidden = bound_sum(self.noise, 1 - USUAL) * math.sqrt(weights)
         count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
         return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self.rate + count_error)
 
@@ -640,7 +640,7 @@ def select_ends(
 def rows_between(table: BinTable, cuts: Integers) -> Integers:
     """Return the rows of each group between its ascending cuts: each row is in one part. Secret."""
     before = np.concatenate([[0], np.cumsum(table.rows)])
-    codes = codes_of(np.arange(table.groups), cuts, table.binning.last)
+    codes = list_codes(np.arange(table.groups), cuts, table.binning.last)
     starts = before[table.starts[:-1]]
     upto = before[np.searchsorted(table.codes, codes, side="right")] - starts
     parts = np.diff(upto, axis=0, prepend=0, append=table.totals()[None, :])
@@ -670,7 +670,7 @@ class QuantileEstimator:
         """
         upto = np.cumsum(vector.coordinates.astype(np.float64), axis=0)
         target_rank, many = float(self.q) * upto[-1], len(upto)
-        off = reach_of(vector.noise, 1 - level)
+        off = bound_sum(vector.noise, 1 - level)
         ends = []
         for side, parts, end, is_far, open_end in (
             (-1, self.ends.below, self.low, self.ends.is_far[0], self.open_ends[0]),

@@ -17,7 +17,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.noise.race import Runs
-from dfprivacy.statistics.estimators.quantile import build_runs, points, ranked_rows
+from dfprivacy.statistics.estimators.quantile import build_runs, points, rank_rows
 
 Side = Literal["lower", "upper"]
 SIDES: tuple[Side, Side] = ("lower", "upper")
@@ -46,7 +46,7 @@ def select_thresholds(
 def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
     """Return all bins of the grid as candidates of each group, ranks from either end. Secret."""
     values_grid(table)
-    ranked = ranked_rows(table)
+    ranked = rank_rows(table)
     values, below, upto, starts = points(ranked, ranked.first, ranked.stop)
     tails = np.append(starts, len(values))[1:] - 1
     aims = ranked.totals() - rank if side == "upper" else np.full(table.groups, rank)
@@ -60,7 +60,7 @@ def rank_losses(below: Integers, upto: Integers, rank: int | Integers) -> Intege
     return np.asarray(np.maximum(0, np.maximum(below - rank, rank - upto)), np.int64)
 
 
-def known_rows(values: Floats, rows: Integers) -> tuple[Floats, Integers]:
+def find_known_rows(values: Floats, rows: Integers) -> tuple[Floats, Integers]:
     """Return the values that are no NaN, with their rows."""
     not_missing = ~np.isnan(values)
     if np.sum(rows, dtype=np.float64) >= ROW_LIMIT:

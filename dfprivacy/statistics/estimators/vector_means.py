@@ -37,9 +37,9 @@ from dfprivacy.measurement.vectors import (
     VectorTable,
     Windows,
     distance_bins,
-    distance_of,
-    padded_size,
-    squared_limit,
+    find_bin_middle,
+    find_squared_limit,
+    pad_size,
 )
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteGaussian
@@ -169,13 +169,13 @@ class Clipping:
     needed: int = 0
 
 
-def clipped_around(
+def average_clipped(
     norms: npt.NDArray[np.int64], clipping: Clipping, rows: NoisyRows, relation: Relation
 ) -> Passes:
     """Choose a threshold off the counts of norms, ask for the sum, and return the mean."""
     off = margin(clipping.cost.threshold)
     rank = min(math.ceil(clipping.rank + off), int(rows.minimum * MOST_CLIPPED))
-    limit = squared_limit(relation.threshold(norms, rank, clipping.cost.threshold))
+    limit = find_squared_limit(relation.threshold(norms, rank, clipping.cost.threshold))
     sums = clipping.summed(limit)
     yield sums
     factor = relation.sum_factor
@@ -248,18 +248,18 @@ class RecenteredMean:
         shifted = Shifted(np.zeros(grid.dimension), grid.bits + self.moved)
         norms = NormCounts(shifted)
         yield norms
-        rows, cost = relation.counted(rows, norms.rows, self.rho * self.count_share)
+        rows, cost = relation.count_rows(rows, norms.rows, self.rho * self.count_share)
         *pilots, last = self.rounds(self.rho - cost, rows.minimum)
         needed = 0
         for pilot in pilots:
             clipping = dense_clipping(grid, shifted, pilot, relation, needed)
-            mean = yield from clipped_around(norms.counts, clipping, rows, relation)
+            mean = yield from average_clipped(norms.counts, clipping, rows, relation)
             needed = mean.needed
             shifted = Shifted(np.rint(mean.value() / grid.step), grid.bits + 1)
             norms = NormCounts(shifted)
             yield norms
         clipping = dense_clipping(grid, shifted, last, relation, needed)
-        return (yield from clipped_around(norms.counts, clipping, rows, relation))
+        return (yield from average_clipped(norms.counts, clipping, rows, relation))
 
     def last(self, counted: Fraction, rows: int) -> Round:
         """Return the cost of the last round, after `counted` for the number of rows."""
@@ -321,7 +321,7 @@ class ShiftedMean:
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for rotated counts, norms and sums; return the mean."""
-        size = padded_size(self.grid.dimension)
+        size = pad_size(self.grid.dimension)
         rotation = Rotation(random_signs(size), self.grid.dimension)
         turned, _ = yield from coordinate_medians(
             first_windows(size, self.grid.bits + self.reach.bit_length() - 1, self.median_halvings),
@@ -334,11 +334,11 @@ class ShiftedMean:
         shifted = Shifted(center, self.grid.bits + 1)
         norms = NormCounts(shifted)
         yield norms
-        rows, cost = self.relation.counted(rows, norms.rows, self.rho * self.count_share)
+        rows, cost = self.relation.count_rows(rows, norms.rows, self.rho * self.count_share)
         needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, self.relation)
         last = self.last(cost, rows.minimum)
         clipping = dense_clipping(self.grid, shifted, last, self.relation, needed)
-        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
+        return (yield from average_clipped(norms.counts, clipping, rows, self.relation))
 
     def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
         """Return the cost of the mean, after `counted` for the number of rows."""
@@ -383,7 +383,7 @@ def _of_pairs(spread: Spread, rho: Fraction, relation: Relation, pairs: int) -> 
     table = PairDistances(spread.grid.dimension, spread.bits, pairs)
     yield table
     chosen = relation.search(table.counts, public_middle(table.groups), rho)
-    return distance_of(chosen) / 2**0.5
+    return find_bin_middle(chosen) / 2**0.5
 
 
 def gaussian_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
@@ -393,7 +393,7 @@ def gaussian_deviations(spread: Spread, rho: Fraction, relation: Relation) -> De
     table = Distances(spread.center, spread.bits)
     yield table
     chosen = relation.search(table.counts, relation.median(table.rows), rho)
-    return distance_of(chosen) / NORMAL_MEDIAN
+    return find_bin_middle(chosen) / NORMAL_MEDIAN
 
 
 def generic_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
@@ -414,7 +414,7 @@ def generic_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Dev
         lambda size: random_labels(size, buckets),
     )
     yield table
-    return distance_of(relation.search(table.distances(), public_middle(buckets), rho))
+    return find_bin_middle(relation.search(table.distances(), public_middle(buckets), rho))
 
 
 PLAN_HALVINGS = (10, 10)
@@ -450,22 +450,22 @@ class PlanMean:
         center, exact = yield from coordinate_medians(
             windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.relation
         )
-        rows, paid = self.relation.counted(rows, exact, self.rho * COUNT_SHARE)
+        rows, paid = self.relation.count_rows(rows, exact, self.rho * COUNT_SHARE)
         spread = Spread(self.grid, center, rows)
         deviation = yield from DEVIATIONS[self.deviations](
             spread, self.rho * Fraction(3, 16), self.relation
         )
-        shifted = self._shifted(center, deviation)
+        shifted = self._shift_rows(center, deviation)
         norms = NormCounts(shifted)
         yield norms
         cost = Round(self.rho / 32, self.rho * Fraction(23, 32) - paid)
         clipping = replace(
-            dense_clipping(self.grid, shifted, cost, self.relation, self._needed()),
+            dense_clipping(self.grid, shifted, cost, self.relation, self._count_needed_rows()),
             rank=math.sqrt(rows.minimum),
         )
-        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
+        return (yield from average_clipped(norms.counts, clipping, rows, self.relation))
 
-    def _shifted(self, center: Floats, deviation: Floats) -> Shifted:
+    def _shift_rows(self, center: Floats, deviation: Floats) -> Shifted:
         """Return rows scaled to the universe of their norms; everything in it is public by now.
 
         The universe is twice the paper's bound on scaled norms: how finely norms are told apart.
@@ -476,7 +476,7 @@ class PlanMean:
         universe = 2 * math.sqrt(logs * float(np.sum(regular ** (2 * p / (p + 2)))))
         return Shifted(center, top, regular ** (-2 / (p + 2)) * (math.ldexp(1.0, top) / universe))
 
-    def _needed(self) -> int:
+    def _count_needed_rows(self) -> int:
         relation, size = self.relation, self.grid.dimension
         medians = rows_for_medians(size, sum(self.median_halvings), self.rho / 16, relation)
         halvings = distance_bins(self.grid.bits + 2).bit_length() - 1
@@ -507,7 +507,7 @@ class PlanItems:
         """Ask for counts, norms and sums; return the mean."""
         counts = ItemCounts(self.universe)
         yield counts
-        rows, cost = self.relation.counted(rows, counts.rows, self.rho * COUNT_SHARE)
+        rows, cost = self.relation.count_rows(rows, counts.rows, self.rho * COUNT_SHARE)
         left, weights = self.rho - cost, np.ones(self.universe)
         if self.p is not None:
             means = self._first_means(counts, rows, self.rho / 10)
@@ -526,7 +526,7 @@ class PlanItems:
             0.0,
             1.0,
         )
-        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
+        return (yield from average_clipped(norms.counts, clipping, rows, self.relation))
 
     def _first_means(self, counts: ItemCounts, rows: NoisyRows, rho: Fraction) -> Floats:
         """Return private means, away from 0 and 1. A set moves the counts by sqrt(d) at most."""
