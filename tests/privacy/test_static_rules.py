@@ -182,7 +182,7 @@ def test_nothing_else_pays():
 
 
 REVIEWED = {
-    "accounting/idempotent.py IdempotentLedger.keep_release": "raised below if nothing was charged",
+    "accounting/idempotent.py IdempotentLedger.keep_release": "raised unless another kept it",
     "accounting/spending.py Account.remember": "the release is paid for, and must come out",
     "accounting/spending.py NoAccount.check": "the notice may have no stderr to go to",
     "cli/__init__.py Commands.main": "shown as the error that may be published",

@@ -511,6 +511,8 @@ def test_large_totals_that_no_bin_shows_by_itself_add_a_note():
 def test_noise_alone_rarely_makes_large_units(loss, keys):
     """One histogram in 50 suspects units that no row has: more than 17 of 100 below 1e-8.
 
+    The limit is for rows and groups together.
+
     Such notes name no more rows than units have that stand out, nor more groups than are listed.
     """
     private = pl.DataFrame({"u": range(2000), "g": 0}).dp(unit="u", delta=None if keys else 1e-6)
