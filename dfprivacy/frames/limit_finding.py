@@ -725,7 +725,7 @@ def _lost_of_sum(
 ) -> Lost:
     """Return the effect of a limit on a count or a sum: the rows or totals beyond it.
 
-    Intervals have room for it, by public groups that of a mean one, unless bounds are found or
+    Intervals have room for it, which is shared evenly by public groups, unless bounds are found or
     ratios are asked too. The noise within bounds that are found is not known yet: visible losses
     have a note then.
     """
