@@ -304,7 +304,7 @@ class Plan:
         """Return one row for each group of all keys."""
         names, columns = list(map(str, self.by)), []
         if self.by:
-            columns += answers.keys.columns
+            columns += [keys.combine_chunks() for keys in answers.keys.columns]  # one, if empty too
         for name, parts in answers.answers.items():
             suffixes = self.questions[name].suffixes if not self.names else ("",) * len(parts)
             for suffix, answer in zip(suffixes, parts, strict=True):

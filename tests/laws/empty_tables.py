@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 import dfprivacy as dfp
 from dfprivacy.statistics import STATISTICS, Statistic
@@ -34,6 +35,7 @@ TABLES = {
 }
 FORMS = {
     "polars": lambda table: table,
+    "arrow": lambda table: table.to_arrow(),
     "objects": lambda table: table.to_pandas().assign(
         x=table["x"].to_numpy(),
         y=table["y"].to_numpy(),
@@ -127,6 +129,8 @@ def read_schema(answer: Any) -> str:
         return str({name: read_schema(value) for name, value in answer.items()})
     if isinstance(answer, pl.LazyFrame):
         return str(answer.collect_schema())
+    if isinstance(answer, pa.Table):
+        return str((answer.schema, [column.num_chunks for column in answer.columns]))
     if hasattr(answer, "schema"):
         return str(answer.schema)
     if isinstance(answer, pd.DataFrame):

@@ -43,7 +43,10 @@ def check(question, keys, terms, ledger, tables=TABLES):
     outcomes = {}
     for name, table in tables.items():
         ended = run_question(
-            ledger, lambda table=table, **account: ask(table.dp(**terms, **account), question, keys)
+            ledger,
+            lambda table=table, **account: ask(
+                dfp.frame(table)(**terms, **account), question, keys
+            ),
         )
         outcomes.setdefault(ended, []).append(name)
     assert len(outcomes) == 1, outcomes
@@ -174,7 +177,11 @@ def test_cross_tables_of_no_rows(name, ledger):
             run_question(
                 ledger,
                 lambda table=table, keys=keys, delta=delta, **account: (
-                    (table.dp(**account).crosstab("g", "h", values=values, **keys, **delta)).shape
+                    (
+                        dfp.frame(table)(**account).crosstab(
+                            "g", "h", values=values, **keys, **delta
+                        )
+                    ).shape
                     and None
                 ),
             )
