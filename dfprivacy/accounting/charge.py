@@ -249,7 +249,7 @@ def account_name(dataset: str, period: object) -> str:
 def find_dataset(account: str) -> tuple[str, str]:
     """Return the dataset and the period of an account by its name. None where it has no period.
 
-    >>> dataset_of("visits [2024-01]"), dataset_of("visits [old]")
+    >>> find_dataset("visits [2024-01]"), find_dataset("visits [old]")
     (('visits', '2024-01'), ('visits [old]', ''))
     """
     dataset, _, period = account.removesuffix("]").rpartition(" [")

@@ -272,7 +272,7 @@ def adopt(frame: object, columns: Columns) -> Adopted:
     for library, engine in (("ibis", "ibis"), ("pyspark", "spark")):
         if library in libraries:  # it need not be installed
             module = importlib.import_module(f"dfprivacy.engine.{engine}")
-            adopted: Adopted | None = module.adopted(frame, columns)
+            adopted: Adopted | None = module.adopt_frame(frame, columns)
             if adopted is not None:
                 return adopted
     hint = "pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "

@@ -71,7 +71,7 @@ def find_engine_columns(frame: object) -> Declared | None:
 def find_declared_columns(frame: object) -> Declared | None:  # noqa: ARG001 other frames are not looked at
     """Return the columns that a frame declares; None where that is not known without reading.
 
-    >>> declared(pl.DataFrame({"city": ["Rome"], "age": [30]}))
+    >>> find_declared_columns(pl.DataFrame({"city": ["Rome"], "age": [30]}))
     {'city': 'text', 'age': 'integer'}
     """
     return None

@@ -42,7 +42,7 @@ T = TypeVar("T")
 def quote(name: str) -> str:
     """Return a name in double quotes, as DuckDB's SQL writes it.
 
-    >>> print(quoted('a "b" c'))
+    >>> print(quote('a "b" c'))
     "a ""b"" c"
 
     Raises

@@ -31,7 +31,7 @@ _THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
 """Backends whose results Ibis guesses types of, by pandas: one row decides how others are shown."""
 
 
-def adopt_ibis(frame: Any, columns: Columns) -> Adopted | None:
+def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
     """Adopt an Ibis table; return None for any other object of the library."""
     if not isinstance(frame, ir.Table):
         return None

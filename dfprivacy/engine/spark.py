@@ -26,7 +26,7 @@ _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CARRIERS = frozenset(("pyspark", "py4j", "grpc"))
 
 
-def adopt_spark(frame: Any, columns: Columns) -> Adopted | None:
+def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
     """Adopt a Spark frame; return None for any other object of the library."""
     from pyspark.sql import DataFrame, types  # noqa: PLC0415 need not be installed
 

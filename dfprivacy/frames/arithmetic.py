@@ -44,9 +44,9 @@ def negate_range(number: Range) -> Range:
 def add_ranges(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a sum; numbers may be `independent`.
 
-    >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=True)
+    >>> add_ranges(Range(10, 7, 13), Range(5, 1, 9), independent=True)
     Range(value=15, low=10.0, high=20.0, error=0.0)
-    >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=False)
+    >>> add_ranges(Range(10, 7, 13), Range(5, 1, 9), independent=False)
     Range(value=15, low=8, high=22, error=0.0)
     """
     both = math.hypot if independent else add
@@ -86,7 +86,7 @@ def split_range(part: Range, rest: Range) -> Range:
     The parts p that go with both are those for which (1 - p) one - p rest is within its noise;
     everything where the total may be 0.
 
-    >>> round(part_of(Range(30, 27, 33), Range(70, 66, 74)).high, 4)
+    >>> round(split_range(Range(30, 27, 33), Range(70, 66, 74)).high, 4)
     0.3241
     """
     total = part.value + rest.value

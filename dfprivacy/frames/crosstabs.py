@@ -374,7 +374,7 @@ def _nonnegative(cells: Floats) -> Floats:
 def _round_cells(cells: Floats) -> Floats:
     """Return whole cells whose total is that of all cells, rounded: the nearest are rounded up.
 
-    >>> _rounded(np.array([[0.4, 0.4], [0.4, 1.0]])).tolist()
+    >>> _round_cells(np.array([[0.4, 0.4], [0.4, 1.0]])).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
     down = np.floor(cells)

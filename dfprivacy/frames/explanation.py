@@ -262,7 +262,7 @@ class Within:
 class Target:
     """Targets of half-widths in groups of `size` rows: of each answer by name, "" for all.
 
-    >>> target_of("2%", 500)
+    >>> read_target("2%", 500)
     Target(within={'': Within(amount=Fraction(1, 50), relative=True)}, size=500)
     """
 

@@ -142,7 +142,7 @@ class Clock:
     All are ticks since 1970-01-01 in UTC, since midnight or since nothing: days for dates, else
     microseconds. A value counts as the multiple at or before it, from `least` to `most`.
 
-    >>> weeks = clock_of(DATE, (dt.date(2013, 1, 7), dt.date(2013, 12, 31)), dt.timedelta(7))
+    >>> weeks = find_clock(DATE, (dt.date(2013, 1, 7), dt.date(2013, 12, 31)), dt.timedelta(7))
     >>> weeks.maximum, weeks.moments(np.array([1.0, np.nan])).astype(str).tolist()
     (51, ['2013-01-14', 'NaT'])
     """

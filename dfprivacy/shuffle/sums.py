@@ -300,6 +300,6 @@ def join_messages(tables: Iterable[pa.Table]) -> pa.Table:
     if not parts or not all(isinstance(table, pa.Table) for table in parts):
         raise InvalidProtocolError(
             "messages are joined from a list of Arrow tables",
-            hint="pass what protocol.messages(values) has returned: joined([mine, yours])",
+            hint="pass what protocol.messages(values) has returned: join_messages([mine, yours])",
         )
     return pa.concat_tables(parts)

@@ -849,7 +849,7 @@ def fold_name(name: str) -> str:
 
     DuckDB takes A for a, and every letter beyond ASCII as it is.
 
-    >>> folded("City") == folded("CITY"), folded("\N{KELVIN SIGN}") == folded("K")
+    >>> fold_name("City") == fold_name("CITY"), fold_name("\N{KELVIN SIGN}") == fold_name("K")
     (True, False)
     """
     return name.translate(_SMALL)

@@ -15,7 +15,7 @@ def name_ends(argument: Argument) -> tuple[str, str]:
     """Return the SQL names of the two ends of bounds: lo, hi; with several columns x_lo, x_hi.
 
     >>> from dfprivacy.statistics import Correlation
-    >>> ends_of(Correlation.arguments()[3])
+    >>> name_ends(Correlation.arguments()[3])
     ('y_lo', 'y_hi')
     """
     start = argument.name.removesuffix("bounds")

@@ -60,7 +60,7 @@ def combine_variances(rows: int, columns: int, variance: Four) -> Four:
     The least squares are solved by parts that are orthogonal: mean, rows, columns and the rest. A
     variance that is infinite is of what was not measured.
 
-    >>> combined(3, 4, Four(1.0, math.inf, math.inf, math.inf))
+    >>> combine_variances(3, 4, Four(1.0, math.inf, math.inf, math.inf))
     Four(cells=1.0, rows=4.0, columns=3.0, total=12.0)
     """
     size = rows * columns

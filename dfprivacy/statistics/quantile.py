@@ -237,7 +237,7 @@ _KINDS = (
 def read_end(text: str) -> float | Moment:
     """Return a bound that is written out: a number, a date or a time.
 
-    >>> end_of("-60"), end_of("2024-01-31")
+    >>> read_end("-60"), read_end("2024-01-31")
     (-60.0, datetime.date(2024, 1, 31))
     """
     reads: Sequence[Callable[[str], float | Moment]]
@@ -476,7 +476,7 @@ class QuantilePart(ColumnPart):
         return {self.name: self.question, **dict(self.also)}
 
     @property
-    def asks_of(self) -> Hashable:
+    def answer_key(self) -> Hashable:
         """Key of the questions that are answered together."""
         question = self.question
         return (question.column, question.bounds, question.step, question.tells_interval)

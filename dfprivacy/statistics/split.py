@@ -98,8 +98,8 @@ def split(
             raise not_sampled_error(question)
         part = question.part(name, grouped=grouped)
         if isinstance(part, QuantilePart):
-            first = ranks.get(part.asks_of)
-            ranks[part.asks_of] = first.join_part(part) if first else part
+            first = ranks.get(part.answer_key)
+            ranks[part.answer_key] = first.join_part(part) if first else part
         else:
             single.append(part)
     read = population_vectors if sampled else None

@@ -168,7 +168,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule(ledger=ledgers, name=names, units=amounts)
     def charge_in_a_thread(self, ledger, name, units):
-        thread = threading.Thread(target=self.tried, args=(ledger, name, units))
+        thread = threading.Thread(target=self.try_charge, args=(ledger, name, units))
         thread.start()
         thread.join()
 

@@ -30,9 +30,9 @@ def test_whenever_a_process_ends_it_leaves_nothing(spills, every):
     assert (heard, left) == (False, [])
     assert lines > 100
     assert outcomes == {
-        "interrupted_making": [True, []],
-        "interrupted_end": [True, []],
-        "forked": [True, []],
+        "interrupt_making": [True, []],
+        "interrupt_end": [True, []],
+        "fork": [True, []],
         "somebody_elses": [True, ["dfprivacy-theirs"]],
     }
 

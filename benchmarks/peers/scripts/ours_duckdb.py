@@ -1,7 +1,7 @@
 """dfprivacy on a DuckDB relation."""
 
 import duckdb
-from ours import asks_of, copies
+from ours import copies, list_asks
 from protocol import serve
 
 import dfprivacy as dfp
@@ -26,5 +26,5 @@ def mean_by_group(con, q):
 
 
 if __name__ == "__main__":
-    asks = asks_of(private, lambda relation: relation.to_arrow_table(), mean_by_group)
+    asks = list_asks(private, lambda relation: relation.to_arrow_table(), mean_by_group)
     serve(read, asks, copies, ["dfprivacy", "duckdb"])

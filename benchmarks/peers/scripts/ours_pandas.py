@@ -1,7 +1,7 @@
 """dfprivacy on a pandas frame."""
 
 import pandas as pd
-from ours import asks_of, copies
+from ours import copies, list_asks
 from protocol import serve
 
 import dfprivacy  # noqa: F401  # registers .dp
@@ -19,5 +19,5 @@ def mean_by_group(frame, q):
 
 
 if __name__ == "__main__":
-    asks = asks_of(lambda frame: frame.dp, lambda frame: frame, mean_by_group)
+    asks = list_asks(lambda frame: frame.dp, lambda frame: frame, mean_by_group)
     serve(read, asks, copies, ["dfprivacy", "pandas", "duckdb"])

@@ -168,7 +168,7 @@ class Dot:
 def find_span(dots: Iterable[Dot]) -> Domain:
     """Return the part of the number line that has all finite numbers of dots.
 
-    >>> span_of([Dot("a", 3.0), Dot("b", 2.0, (1.0, float("inf")))])
+    >>> find_span([Dot("a", 3.0), Dot("b", 2.0, (1.0, float("inf")))])
     (1.0, 3.0)
     """
     numbers = [number for dot in dots for number in (dot.value, *(dot.ends or ()))]

@@ -123,7 +123,7 @@ def upper(value: float | None) -> str:
 def write_count(number: int, noun: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "charge"), counted(2000, "charge")
+    >>> write_count(1, "charge"), write_count(2000, "charge")
     ('1 charge', '2,000 charges')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

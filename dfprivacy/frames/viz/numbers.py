@@ -43,7 +43,7 @@ _WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
 def place_bar(dot: Dot, domain: Domain) -> list[float]:
     """Return where a value and its ends lie in a bar, in pixels. Infinity lies at the edge.
 
-    >>> bar_of(Dot("a", 2.0, (1.0, float("inf"))), (1.0, 3.0))
+    >>> place_bar(Dot("a", 2.0, (1.0, float("inf"))), (1.0, 3.0))
     [70.0, 5.0, 135.0]
     """
     low, size = domain[0] / 2, domain[1] / 2 - domain[0] / 2  # halves: no difference overflows

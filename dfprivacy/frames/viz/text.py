@@ -163,7 +163,7 @@ _FINEST, _LEAST, _LARGEST = 12, 1e-4, 1e15
 def shorten(text: str) -> str:
     """Return a text of at most a hundred characters.
 
-    >>> len(shortened("edges, " * 1000))
+    >>> len(shorten("edges, " * 1000))
     100
     """
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
@@ -172,7 +172,7 @@ def shorten(text: str) -> str:
 def explain_intervals(level: float | None, question: str = "") -> str:
     """Return the caption that explains the intervals of a question.
 
-    >>> covered(0.95)
+    >>> explain_intervals(0.95)
     '95 % intervals, without sampling error and clipping by given bounds.'
     """
     intervals = "Released" if level is None else f"{100 * level:.4g} %"
