@@ -334,9 +334,11 @@ def mark_unit(value: object) -> bytes:
     Equal numbers have equal marks, which are the text of their shortest decimal form.
     """
     plain_value = plain(value)
-    number = None if plain_value is None else _to_decimal(plain_value.shown)
+    if plain_value is None:
+        return mark_bytes(_MISSING)
+    number = _to_decimal(plain_value.shown)
     decimal = None if number is None else _decimal(number)
-    return mark_bytes(mark_value(value)) if decimal is None else str(decimal.shown).encode()
+    return mark_bytes(plain_value.mark) if decimal is None else str(decimal.shown).encode()
 
 
 def _to_decimal(value: object) -> Decimal | None:

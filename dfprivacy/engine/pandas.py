@@ -161,8 +161,7 @@ class KeyColumn:
         equal numbers are one.
         """
         if self.objects is not None:
-            mark = mark_unit if units else lambda value: mark_bytes(mark_value(value))
-            marks = [mark(value) for value in self.objects]
+            marks = [mark_unit(v) if units else mark_bytes(mark_value(v)) for v in self.objects]
             return pa.array(marks, pa.binary()).take(self.column)
         if pa.types.is_string(self.column.type) or pa.types.is_large_string(self.column.type):
             return self.column.cast(pa.large_binary())

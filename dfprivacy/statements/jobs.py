@@ -748,12 +748,9 @@ def resulting(
         for name, relation in script.public:
             read = relation.table.rows if rows else relation.table.twin
             inside.register(name, gate_rows(read(relation.columns, engine)).to_arrow_table())
-        run = _run_query if rows or not script.statements else _plan_query
-        return run(script.rest, inside)
-
-
-def _run_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
-    return read_released_rows(engine.sql(query))
+        if rows or not script.statements:
+            return read_released_rows(inside.sql(script.rest))
+        return _plan_query(script.rest, inside)
 
 
 def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -762,7 +759,7 @@ def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     Released sums and means have fractions where DuckDB's may have none, so that whole quotients
     and remainders are those of whole numbers: those which >> and xor take, too.
     """
-    result = _run_query(query, engine)
+    result = read_released_rows(engine.sql(query))
     with_bits = _QUOTIENTS.sub(lambda match: _WITH_BITS.get(match[0], match[0]), query)
     if with_bits != query:
         try:
