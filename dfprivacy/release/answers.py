@@ -68,7 +68,7 @@ class Threshold:
 
     def interval(self, estimator: Estimator, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of each group, given that it is shown."""
-        indices, reads = self.weights.indices, getattr(estimator, "reads", None)
+        indices, reads = self.weights.indices, estimator.reads
         low, high = estimator.interval(vector, level)
         if reads is not None and not {*reads} & {*indices}:
             return low, high
@@ -188,7 +188,7 @@ class Estimated(Answer):
             for piece in self.pieces:
                 if piece.notes is not None:
                     notes[piece.groups] = piece.notes
-                smallest, largest = getattr(piece.estimator, "limits", UNKNOWN[1:])
+                smallest, largest = piece.estimator.limits
                 low, high = (column[piece.groups] for column in columns[1:])
                 for group in piece.groups[(low <= smallest) & (high >= largest)].tolist():
                     notes[group] = notes[group] or TOO_FEW

@@ -8,9 +8,10 @@ is Fieller's.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,39 +56,60 @@ class Draw:
         return bound_sum(self.noise, share * (1 - self.level))
 
 
-class Estimator(Protocol):
+class Estimator(ABC):
     """A pure function of a noisy vector and public facts, vectorized over groups."""
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest possible answer."""
+        return -math.inf, math.inf
+
+    @property
+    def reads(self) -> tuple[int, ...] | None:
+        """The coordinates that it reads, None for all."""
+        return None
+
+    @abstractmethod
     def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
         """Return the estimate of each group."""
 
+    @abstractmethod
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return ends between which the noise-free answer lies with probability `level`."""
 
+    @abstractmethod
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise in each estimate."""
 
+    def widen(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:  # noqa: ARG002 one interface
+        """Return the interval of values that are not clipped; the same where none are."""
+        return ends
 
-class ForecastableEstimator(Estimator, Protocol):
+    def add_counts(self, counts: NoisyVector) -> Estimator:  # noqa: ARG002 one interface
+        """Return an estimator that may read rows off the counts of what bounds clip."""
+        return self
+
+
+class ForecastableEstimator(Estimator):
     """An estimator whose error is known before there is data.
 
-    One whose interval grows with the rows is `counted_by` the noisy counts of values within bounds
-    or not. One of clipped values has a `grid`, and can `widen` by what lies beyond. One with
-    a smallest and a largest possible answer has `limits`.
+    One of clipped values has a `grid`.
     """
 
+    @abstractmethod
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return how far noise moves a typical estimate, in units of the answer, by rows."""
 
+    @abstractmethod
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale of the noise on the sums behind an estimate, and its unit in words."""
 
 
 @dataclass(frozen=True)
-class WrappedEstimator:
+class WrappedEstimator(Estimator):
     """An estimator whose interval has room for more than the noise."""
 
-    estimator: Any
+    estimator: Estimator
 
     @property
     def grid(self) -> Any:
@@ -97,7 +119,7 @@ class WrappedEstimator:
     @property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest possible answer."""
-        return getattr(self.estimator, "limits", (-math.inf, math.inf))
+        return self.estimator.limits
 
     def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
         """Return the estimate of each group."""
@@ -126,7 +148,7 @@ class BiasedEstimator(WrappedEstimator):
 
 
 @dataclass(frozen=True)
-class CountEstimator:
+class CountEstimator(ForecastableEstimator):
     """Unbiased count, rounded to the nearest integer; it may be negative, its interval only then.
 
     A `nonnegative` one shows 0 instead.
@@ -184,7 +206,7 @@ Weights = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class RatioEstimator:
+class RatioEstimator(ForecastableEstimator):
     """The clipped ratio theta = (numerator . s)/(denominator . s), in units of the column.
 
     An answer is anchor + offset + unit * theta; `least` and `most` bound theta. Where the noisy
@@ -291,7 +313,7 @@ class RatioEstimator:
 
 
 @dataclass(frozen=True)
-class ProportionEstimator:
+class ProportionEstimator(ForecastableEstimator):
     """The coordinate at `index` of `size` ones that add up to `k` a row, as a part of all."""
 
     size: int

@@ -10,7 +10,7 @@ read off the same sums; intervals are Fieller's. Proofs: docs/explanation/partit
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -187,7 +187,7 @@ def require_sizes(sizes: Iterable[float], limit: float) -> None:
 
 
 @dataclass(frozen=True)
-class ProductEstimator:
+class ProductEstimator(ForecastableEstimator):
     """Estimator that reads noisy sums of products of columns, each on its grid."""
 
     grids: tuple[Grid, ...]
@@ -203,7 +203,7 @@ class ProductEstimator:
 
 
 @dataclass(frozen=True)
-class PairEstimator(ProductEstimator, ABC):
+class PairEstimator(ProductEstimator):
     """A ratio of noisy moments of two columns, on `grids`, of bases of these `degrees`."""
 
     grids: tuple[Grid, Grid]

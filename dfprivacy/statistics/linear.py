@@ -46,6 +46,7 @@ from dfprivacy.release.answers import (
 from dfprivacy.release.estimator import (
     CountEstimator,
     Draw,
+    Estimator,
     ForecastableEstimator,
     ProportionEstimator,
 )
@@ -531,14 +532,14 @@ class MeasuredSums(Measured):
         answers = {}
         for answer in vectors.answers:
             question = self.part.questions[answer.name]
-            estimator, texts = answer.estimator, None
+            estimator: Estimator = answer.estimator
+            texts = None
             if question.clipped:
                 counts = vectors.counts_clipped[answer.vector]
                 if counts not in notes:
                     notes[counts] = self._note_clipping(answer.vector, question, noisy_vectors)
                 texts = notes[counts]
-                if hasattr(estimator, "add_counts"):
-                    estimator = estimator.add_counts(noisy_vectors[counts[0]])
+                estimator = estimator.add_counts(noisy_vectors[counts[0]])
             vector = noisy_vectors[answer.vector]
             piece = Piece(shown, estimator, vector, texts)
             is_integer = answer.estimator.value(vector.of_groups(shown[:0])).dtype.kind == "i"

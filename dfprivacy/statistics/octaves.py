@@ -44,7 +44,6 @@ from dfprivacy.release.answers import (
 from dfprivacy.release.estimator import (
     ClippingBias,
     CountEstimator,
-    Ends,
     Estimator,
     WrappedEstimator,
 )
@@ -325,9 +324,11 @@ class MeasuredOctaves(MeasuredTable):
                 notes = list(texts[bounds.zeros[members].astype(int)])
             for answer in vectors.answers:
                 estimator: Estimator = answer.estimator
-                if ends_of_class is None and not isinstance(estimator, CountEstimator):
+                if isinstance(estimator, CountEstimator):
+                    pass
+                elif ends_of_class is None:
                     estimator = UnknownEstimator(np.where(bounds.zeros[members], 0.0, np.nan))
-                elif ends_of_class and ends and hasattr(estimator, "widen"):
+                elif ends:
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
                 piece = Piece(members, estimator, noisy[answer.vector], notes)
                 pieces[answer.name].append(piece)
@@ -362,7 +363,7 @@ def bounds_classes(bounds: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:
 
 
 @dataclass(frozen=True)
-class UnknownEstimator:
+class UnknownEstimator(Estimator):
     """Anywhere between minus and plus infinity: 0 where only zeros stand out, else not a number."""
 
     values: Floats
@@ -390,10 +391,9 @@ class BiasAwareEstimator(WrappedEstimator):
     @property
     def reads(self) -> tuple[int, ...] | None:
         """The coordinates that it reads, None for all."""
-        return getattr(self.estimator, "reads", None)
+        return self.estimator.reads
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return an interval of the values as they are (docs/explanation/intervals.md)."""
         moved, clipped = self.bias * (math.log(1 - level) / math.log(0.05)), self.estimator
-        ends: Ends = clipped.widen(vector, clipped.interval(vector, level), ClippingBias(*moved))
-        return ends
+        return clipped.widen(vector, clipped.interval(vector, level), ClippingBias(*moved))

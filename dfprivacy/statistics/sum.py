@@ -87,7 +87,7 @@ _OUTSIDE = 2.0**-40
 
 
 @dataclass(frozen=True)
-class SumEstimator:
+class SumEstimator(ForecastableEstimator):
     """Unbiased sum: the coordinates times their weights, in units of the column."""
 
     weights: tuple[float, ...]

@@ -31,6 +31,7 @@ from dfprivacy.release.estimator import (
     CountEstimator,
     Draw,
     Ends,
+    Estimator,
     ForecastableEstimator,
     RatioEstimator,
 )
@@ -141,7 +142,7 @@ noisy count is not positive."""
 
 
 @dataclass(frozen=True)
-class UnitVariance:
+class UnitVariance(Estimator):
     """Population variance of a = q/K in [0, 1], the grid's own units."""
 
     grid: Grid
@@ -212,7 +213,7 @@ class UnitVariance:
 
 
 @dataclass(frozen=True)
-class VarianceEstimator(UnitVariance):
+class VarianceEstimator(UnitVariance, ForecastableEstimator):
     """Population variance, in squared units of the column."""
 
     def __post_init__(self) -> None:

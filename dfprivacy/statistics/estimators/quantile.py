@@ -28,6 +28,7 @@ from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import Noise, bound_sum, compute_heights
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
+from dfprivacy.release.estimator import Estimator
 
 FARTHEST = 64
 """Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""
@@ -648,7 +649,7 @@ def rows_between(table: BinTable, cuts: Integers) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class QuantileEstimator:
+class QuantileEstimator(Estimator):
     """A selected quantile of each group, between ends certified by a count of all parts."""
 
     q: Fraction
