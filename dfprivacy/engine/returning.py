@@ -13,6 +13,7 @@ from functools import singledispatch
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -112,15 +113,14 @@ def _declare_field(field: pa.Field, kind: Any) -> pa.Field:
 
 
 def list_values(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
-    """Return the values of a released column; those that Python has no place for are texts.
+    """Return the values of a released column; dates and times that Python lacks are NumPy's.
 
-    Some dates and times have none, and a release by them is paid for all the same.
+    A release by them is paid for all the same.
     """
     try:
         return list(column if isinstance(column, pd.Series) else column.to_pylist())
     except (ValueError, OverflowError):
-        array: Any = pa.array(column) if isinstance(column, pd.Series) else column
-        return [_value(scalar) for scalar in array]
+        return list(map(_read_value, pa.array(column) if isinstance(column, pd.Series) else column))
 
 
 def printable(table: pa.Table) -> pa.Table:
@@ -134,11 +134,17 @@ def printable(table: pa.Table) -> pa.Table:
     return table
 
 
-def _value(scalar: pa.Scalar) -> Any:
+def _read_value(scalar: Any) -> Any:
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _read_value(part) for name, part in scalar.items()}
+    if pa.types.is_nested(scalar.type):
+        return list(map(_read_value, scalar.values))
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return f"{scalar.type} {scalar.value}"
+        return np.datetime64(scalar.value, getattr(scalar.type, "unit", "D"))
 
 
 def build_kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:

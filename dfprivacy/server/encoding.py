@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dfprivacy.engine.returning import list_values
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.nodes import split_array
 
@@ -88,33 +89,8 @@ def encode_rows(table: pa.Table, formats: Sequence[int]) -> list[list[bytes | No
             target = pa.duration("us") if oid == INTERVAL else pa.timestamp("us", kind.tz)
             column = column.cast(target, safe=False)  # noqa: PLW2901
         encode = _encode_binary if find_format(formats, index) == 1 else _encode_text
-        columns.append([encode(value, oid) for value in _list_values(column)])
+        columns.append([encode(value, oid) for value in list_values(column)])
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _list_values(column: Any) -> list[Any]:
-    """Return the values of a column; dates and times that Python has no place for are NumPy's.
-
-    An answer has been charged when it is sent.
-    """
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):
-        return list(map(_read_value, column))
-
-
-def _read_value(scalar: Any) -> Any:
-    if not scalar.is_valid:
-        return None
-    if isinstance(scalar, pa.StructScalar):
-        return {name: _read_value(part) for name, part in scalar.items()}
-    if pa.types.is_nested(scalar.type):
-        return list(map(_read_value, scalar.values))
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError):
-        unit: Any = getattr(scalar.type, "unit", "D")
-        return np.datetime64(scalar.value, unit)
 
 
 def _find_infinity(moment: np.datetime64) -> int:
