@@ -68,6 +68,7 @@ class Paid(Readable):
     """An answer that knows its release."""
 
     _info: ReleaseInfo
+    _name: str
     _note: str | None = None
 
     if not TYPE_CHECKING:
@@ -116,6 +117,11 @@ class Paid(Readable):
         limits = self._info.limits
         return limits.get(getattr(self, "_name", ""), next(iter(limits.values()), None))
 
+    def _describe_cost(self) -> str:
+        """Return the cost of the release, and the limits that it found for the answer."""
+        limits = self._info.limits_text(self._name)
+        return f"{self._info.cost}, {limits}" if limits else self._info.cost
+
 
 @boundary
 class Estimate(Paid, AnnotatedFloat):
@@ -137,7 +143,6 @@ class Estimate(Paid, AnnotatedFloat):
     True
     """
 
-    _name: str
     _law: DrawnLaw | RememberedLaw | Expression | None = None
     _kind: str = ""
     __array_priority__ = -1.0  # numpy's numbers leave operations to estimates, arrays don't
@@ -218,9 +223,7 @@ class Estimate(Paid, AnnotatedFloat):
     def reading(self) -> Reading:
         """Return the texts of its repr and its page."""
         info, law = self._info, self._law
-        limits = info.limits_text(self._name)
-        cost = f"{info.cost}, {limits}" if limits else info.cost
-        cost = "no further cost" if isinstance(self._law, Expression) else cost
+        cost = "no further cost" if isinstance(law, Expression) else self._describe_cost()
         reading = Reading(
             self._name, float(self), cost=cost, note=self._note, question=info.question
         )
@@ -310,7 +313,6 @@ class EstimateList(list[Any]):
 class _PrivateMoment(Paid):
     """A private date or time; the result of a computation with it is a plain one."""
 
-    _name: str
     _ends: tuple[Any, Any]
     _plain: ClassVar[Any]
 
@@ -345,7 +347,7 @@ class _PrivateMoment(Paid):
         level = None if ends is None else self._info.level
         value = self._plain(*self._plain.__reduce_ex__(self, 4)[1])
         facts: Any = {"level": level, "law": SELECTED, "note": self._note, "moment": str}
-        return Reading(self._name, value, ends, cost=self._info.cost, **facts)
+        return Reading(self._name, value, ends, cost=self._describe_cost(), **facts)
 
 
 _MOMENTS: Mapping[type, Any] = {
@@ -377,7 +379,11 @@ def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
     """Return the answers about a whole frame, by name: estimates, or dates and times."""
     answers = list_answers(plan.parts, plan.questions)
     mark = fresh_id(16) if plan.mark is None else plan.mark.hex()
-    info = replace(released.info, answers=len(answers), mark=mark)
+    info = released.info
+    questions = {name: question for question, name, _ in answers if question in info.limits}
+    limits = {name: info.limits[question] for name, question in questions.items()}
+    shares = {name: info.shares[question] for name, question in questions.items()}
+    info = replace(info, answers=len(answers), mark=mark, limits=limits, shares=shares)
     columns, laws = iter(released.table.columns), _laws(released)
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:

@@ -83,7 +83,10 @@ The rest is shared as if it were all. Multiples of a step need no magnitudes.
 """
 
 NOTED = 0.05
-"""An answer has a note if its rank may be off by more than this part of the rows."""
+"""An answer has a note if its rank may be off by more than this part of the rows.
+
+So has one whose rank may be off by half of the rows beyond it.
+"""
 
 
 CANDIDATES_DOC = (
@@ -210,9 +213,9 @@ class Ranked(Statistic):
 
     def describe_ranks(self, law: RankLaw, q: Fraction, rows: Integers) -> list[str | None]:
         """Return a note for each group whose answer may be many ranks off."""
-        ranks = self.rank_error(law, q, rows)
+        ranks, noted = self.rank_error(law, q, rows), min(NOTED, float(min(q, 1 - q)) / 2)
         return [
-            f"rank within about {off:,.0f} of {count:,} rows" if off > NOTED * count else None
+            f"rank within about {off:,.0f} of {count:,} rows" if off > noted * count else None
             for off, count in zip(ranks, rows, strict=True)
         ]
 
@@ -294,7 +297,8 @@ class Quantile(Ranked):
     between them, with a `step` as well it is a multiple of it. It is a whole number where the
     column is declared to hold those.
 
-    A `note` says by how many ranks an answer is off, if that is more than a twentieth of the rows.
+    A `note` says by how many ranks an answer is off, if that is more than a twentieth of the rows
+    or half of those beyond it.
     It is NaN where its rank would be unknown: `explain` names how many rows it takes. Quantiles of
     one column in one release never cross.
 

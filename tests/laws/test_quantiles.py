@@ -790,6 +790,20 @@ def test_an_open_interval_has_a_note(many):
             assert (low, high) != (-math.inf, math.inf) or note.startswith(reasons)
 
 
+@pytest.mark.parametrize(("q", "is_noted"), [(0.5, False), (0.99, True)])
+def test_an_answer_far_off_for_its_level_has_a_note(q, is_noted):
+    """Where the rank may be off by half of the rows beyond an answer, each entry point says so."""
+    frame = pl.DataFrame({"g": ["a"] * 30_000, "x": np.arange(30_000) * 1.0})
+    query, terms = f"SELECT quantile_cont(x, {q}) AS x FROM t", {"epsilon": 0.05, "intervals": True}
+    notes = [
+        frame.dp.quantile("x", q, epsilon=0.05).note,
+        frame.dp.quantiles("x", [q, 0.4], epsilon=0.2)[0].note,
+        frame.dp.group_by("g", keys=["a"]).quantile("x", q, epsilon=0.05)["note"][0],
+        dfp.sql(query, t=frame, **terms)["x_note"][0],
+    ]
+    assert [(note or "").startswith("rank within about") for note in notes] == [is_noted] * 4
+
+
 def test_ends_among_zeros_are_zero():
     """Values below 2**-126 count as 0, so no end is shown as such a size."""
     frame = pl.DataFrame({"x": [0.0] * 3000 + [5.0] * 1000})

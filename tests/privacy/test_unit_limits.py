@@ -657,3 +657,18 @@ def test_units_of_few_and_of_many_rows_count_within_the_same_limits(units, rows)
     answers = to_polars(limited.agg(n=dfp.count(), x=dfp.sum("x", (0, 1)), epsilon=20))
     for name in ("n", "x"):  # noise of a scale below 1: an error of 100 has a chance below 1e-20
         assert answers[name].sum() == pytest.approx(units * 2 * min(rows, 2), abs=100)
+
+
+def test_every_answer_names_the_limits_that_were_found():
+    """Answers of a list, of several questions, and dates name their limits as a number does."""
+    start, days = dt.date(2024, 1, 1), np.arange(20_000) % 300
+    dates = [start + dt.timedelta(days=int(day)) for day in days]
+    frame = pl.DataFrame({"u": days * 17, "x": days * 1.0, "day": dates})
+    private = frame.dp(unit="u")
+    answers = [
+        *private.quantiles("x", [0.25, 0.75], epsilon=20),
+        *private.agg(all=dfp.quantiles("x", [0.25, 0.75]), n=dfp.count(), epsilon=20).values(),
+        private.median("day", epsilon=20),
+    ]
+    assert all(f"max_rows={answer.limits.max_rows}" in repr(answer) for answer in answers)
+    assert "epsilon=20 for both, max_rows=" in repr(private.quantiles("x", [0.2, 0.8], epsilon=20))
