@@ -598,11 +598,17 @@ def read_call(
 
 _WHOLE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
 
+_WITHIN = frozenset(("min", "max", "any_value", "first", "last", "avg", "mean", "median", "mode"))
+"""The aggregates whose values lie within the range of what they aggregate."""
+
 
 def bounds_of_choices(
     node: Node, range_of: Callable[[Node], Bounds | None] = lambda _: None
 ) -> Bounds | None:
-    """Return the bounds of a choice among constants and what has a range; None for the rest."""
+    """Return the bounds of a choice among constants and what has a range; None for the rest.
+
+    An aggregate of such a choice can have them too.
+    """
     numbers: set[int | float] = set()
     waiting, rounds = [node], False
     while waiting:
@@ -611,6 +617,10 @@ def bounds_of_choices(
         if isinstance(choice, Cast) and cast_to(choice) in _WHOLE | _FLOATS:
             rounds |= cast_to(choice) != "DOUBLE"
             waiting.append(choice.operand)
+        elif name_call(choice) in _WITHIN and isinstance(choice, Function):
+            if len(choice.operands) != 1:  # MAX(x, 3) is a list
+                return None
+            waiting += choice.operands
         elif literal(choice)[0] in {"INTEGER", "NUMERIC"} or name_call(choice) == "-":
             with suppress(RefusedStatementError):
                 numbers.add(number(choice, "a bound"))

@@ -20,6 +20,7 @@ from dfprivacy.statements.expressions import write_field
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
+    Name,
     Node,
     Operator,
     Other,
@@ -98,6 +99,15 @@ class Scope:
                     sql = write_field(sql, name_inside)
                 return sql, matches[0].column
         return None
+
+    def find_range(self, node: Node) -> Bounds | None:
+        """Return the bounds of a column that is true or false, or chosen among constants."""
+        if not isinstance(node, Name):
+            return None
+        if self.kind(node.path) == "BOOLEAN":
+            return Bounds(0, 1)
+        sql, _ = self.find(node.path) or ("", "")
+        return next((term.choices for term in self.seen if quote(term.column) == sql), None)
 
     def without_plain(self, name: str) -> Scope:
         """Return the scope where a name alone means none of its columns."""

@@ -1232,7 +1232,10 @@ class _Select:
         names = zip((name for name, _ in self.items), compiled, strict=True)
         scope = require_apart(Scope.of(chosen(bag, compiled), names))
         pairs = zip(scope.seen, self.items, strict=True)  # a choice among constants has bounds
-        seen = (replace(term, choices=bounds_of_choices(node)) for term, (_, node) in pairs)
+        seen = (
+            replace(term, choices=bounds_of_choices(node, self.view.find_range))
+            for term, (_, node) in pairs
+        )
         scope = replace(scope, seen=tuple(seen))
         if distinct is not None and not targets:
             scope = replace(scope, bag=self.compiler.distinct(scope.bag))

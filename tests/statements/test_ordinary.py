@@ -286,6 +286,28 @@ def test_constants_of_subqueries_are_bounds(shared, k, call, bounds):
     assert (None if match is None else ast.literal_eval(match[1])) == bounds
 
 
+@pytest.mark.parametrize(
+    ("aggregate", "bounds"),
+    [
+        ("MAX(CASE WHEN age > 50 THEN 5 ELSE 2 END)", (2, 5)),
+        ("MAX(vip::INT)", (0, 1)),
+        ("AVG(j)", (0, 9)),
+        ("MEDIAN(CASE WHEN vip THEN j ELSE -j END)", None),
+        ("MIN(CASE WHEN vip THEN age ELSE 1 END)", None),
+        ("SUM(CASE WHEN vip THEN 1 ELSE 0 END)", None),
+        ("MAX(j) + 0", None),
+        ("MAX(age)", None),
+    ],
+)
+def test_aggregates_of_constants_have_their_bounds(shared, aggregate, bounds):
+    """The largest of some constants is within their bounds, and the sum need not be."""
+    rows = "SELECT user_id AS u, vip, age, CASE WHEN vip THEN 9 ELSE 0 END AS j FROM visits"
+    units = f"SELECT u, {aggregate} AS k FROM ({rows}) GROUP BY u"
+    answers = dfp.explain(f"SELECT AVG(k) FROM ({units})", con=shared, unit="user_id").answers
+    match = re.search(r"bounds=(\([^)]*\))", answers[0].question)
+    assert (None if match is None else ast.literal_eval(match[1])) == bounds
+
+
 def test_bounds_that_are_named_come_before_those_of_constants(shared):
     """A call's own bounds stay, and clip."""
     call = "dp_sum(CASE WHEN vip THEN 1 ELSE 0 END, 0, 10)"
