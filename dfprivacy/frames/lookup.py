@@ -227,12 +227,22 @@ def documentation(statistic: type[Question], signature: inspect.Signature) -> st
     return "\n".join(lines)
 
 
-_ELSEWHERE = {"groupby": "group_by", "pivot": "crosstab", "aggfunc": "aggregate"}
+_ELSEWHERE = {
+    "groupby": "group_by",
+    "pivot": "crosstab",
+    "aggregate": "agg",
+    "aggfunc": "aggregate",
+    "shape": "count",
+}
 """Names of other libraries, each with the nearest name here."""
 
 _OF_FRAMES = {
     **dict.fromkeys(
-        ("filter", "query", "head", "select", "drop", "loc", "iloc", "sort", "columns", "collect"),
+        (
+            *("filter", "where", "query", "loc", "iloc", "head", "sort", "columns", "collect"),
+            *("select", "drop", "dropna", "drop_nulls", "fillna", "fill_null", "isna", "replace"),
+            *("assign", "with_columns", "rename", "astype", "cast", "clip", "cut", "qcut", "eval"),
+        ),
         "do it with the frame itself, row by row, then ask: df.filter(...).dp.mean(...)",
     ),
     **dict.fromkeys(
@@ -248,5 +258,5 @@ _NOT_STATISTICS = {"explain", "local", "shuffle"}
 def closest_name(name: str, names: Collection[str]) -> str | None:
     """Return the name among `names` that a caller probably meant, or None."""
     aliases = {alias: kind for kind, owner in STATISTICS.items() for alias in owner.aliases}
-    candidates = [{**_ELSEWHERE, **aliases}.get(name, ""), *get_close_matches(name, names, 1)]
+    candidates = [{**_ELSEWHERE, **aliases}.get(name, ""), *get_close_matches(name, names, 1, 0.7)]
     return next((candidate for candidate in candidates if candidate in names), None)
