@@ -71,6 +71,9 @@ _CLIFF = 1 / 16
 _LEDGE = 2.0
 """Deviations of noise that units beyond such an end have to exceed to be expected there."""
 
+_NEXT_DOUBLING = 1 / 2
+"""Assumed probability that sizes go on for another doubling where noise hides the one before."""
+
 _HIDDEN = 4.0
 """Factor by which hidden rows may exceed their expectation before an interval misses them."""
 
@@ -418,8 +421,13 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
 
 def _estimate_units(sizes: NoisySizes) -> Floats:
     """Return expected units in each bin, without the last half of a unit."""
-    cumulated = sizes.hidden.cumsum()
-    return sizes.units + np.where(cumulated <= cumulated[-1] - 0.5, sizes.hidden, 0.0)
+    hidden = sizes.hidden
+    if hidden.any():
+        largest = CANDIDATES[np.flatnonzero(hidden)[0] - 1]
+        doublings = np.ceil(np.log2(CANDIDATES / largest))
+        hidden = hidden * _NEXT_DOUBLING ** np.maximum(doublings - 1, 0)
+    cumulated = hidden.cumsum()
+    return sizes.units + np.where(cumulated <= cumulated[-1] - 0.5, hidden, 0.0)
 
 
 @dataclass(frozen=True)
@@ -516,7 +524,7 @@ def estimate_errors(
         return errors, [_lost_of_sum(part, *of, is_known=is_known, groups=groups) for of in effects]
     change = capped * counting / rows[:, None] - SIZES * filled / total
     hidden = lost @ sizes.hidden / total
-    bias, shift = _bias_of_mean(part, sizes, change, hidden)
+    bias, shift = _bias_of_mean(part, sizes, change, lost / total)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     questions = part.questions.values() if isinstance(part, LinearPart | ProductPart) else ()
     if any(isinstance(q, PairStatistic | Coefficient) for q in questions) and not any(
@@ -635,12 +643,12 @@ def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
 
 
 def _bias_of_mean(
-    part: Any, sizes: NoisySizes, change: Floats, hidden: Floats
+    part: Any, sizes: NoisySizes, change: Floats, lost: Floats
 ) -> tuple[Floats, Floats]:
     """Return the square of the expected bias of a mean, and its upper limit, for each limit.
 
     Both are in widths of the bounds, or ranks. `change` is the change of the weight of a unit of
-    each size, and `hidden` the share of the rows that noise may hide.
+    each size, and `lost` the share of the rows that one loses.
     """
     expected = _estimate_units(sizes)
     moved = np.abs(change) @ expected / 2
@@ -654,8 +662,8 @@ def _bias_of_mean(
     difference_by_bin = np.clip(sizes.means, 0, units) - units * find_middle(sizes)
     bias = change @ difference_by_bin
     doubt = np.sqrt((change**2) @ np.minimum(sizes.scale, units * _UNKNOWN_MEAN) ** 2)
-    unknown = _UNKNOWN_MEAN * hidden
-    shift = np.abs(bias) + _NORMAL * doubt + _HIDDEN * unknown
+    unknown = _UNKNOWN_MEAN * lost @ (expected - units)
+    shift = np.abs(bias) + _NORMAL * doubt + _HIDDEN * _UNKNOWN_MEAN * lost @ sizes.hidden
     return np.maximum(bias**2 - doubt**2, 0) + unknown**2, np.minimum(shift, 1.0)
 
 

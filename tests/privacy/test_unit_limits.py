@@ -672,3 +672,15 @@ def test_every_answer_names_the_limits_that_were_found():
     ]
     assert all(f"max_rows={answer.limits.max_rows}" in repr(answer) for answer in answers)
     assert "epsilon=20 for both, max_rows=" in repr(private.quantiles("x", [0.2, 0.8], epsilon=20))
+
+
+def test_limits_are_not_far_beyond_the_largest_unit():
+    """Where large units have other values, limits guard against some that noise hides, not all."""
+    rng, ratios = np.random.default_rng(5), []
+    for _ in range(12):
+        sizes = np.sort(np.ceil(rng.lognormal(1, 1, 2000)).astype(int))
+        frame = build_units(sizes, np.linspace(0.2, 0.8, 2000))
+        answer = frame.dp(unit="u").mean("x", (0, 1), epsilon=1)
+        ratios.append(answer.limits.max_rows / sizes.max())
+    assert np.median(ratios) < 1
+    assert max(ratios) < 3
