@@ -512,5 +512,6 @@ def explain_missing_numbers(notes: Iterable[str | None]) -> list[str]:
 
 _NO_NUMBERS = (
     "texts of a file that are no numbers are left out, as '3,5' and '1,200' are: write "
-    "CAST(replace(x, ',', '.') AS DOUBLE) in SQL, or pass pandas.read_csv(path, decimal=',')"
+    "CAST(replace(x, ',', '.') AS DOUBLE) in SQL, or pass pandas.read_csv(path, decimal=','); of "
+    "dates write CAST(x AS DATE)"
 )

@@ -58,6 +58,10 @@ WHY: Mapping[type[Exception], str] = {
 }
 
 
+_OF_TIMES = re.compile("date|time|interval|year|month|week|day|hour|minute|epoch", re.IGNORECASE)
+"""Parts of the names of functions and types of dates and times."""
+
+
 def build_unplanned_error(
     text: str, sql: str, types: Mapping[str, object], error: type[Exception]
 ) -> InvalidQuestionError:
@@ -73,10 +77,14 @@ def build_unplanned_error(
     numbers = re.findall(r"\b[0-9][0-9.e]*", re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
     is_whole = texts and numbers and all(map(str.isdecimal, numbers))
     column = next((name if name.isidentifier() else quote(name) for name in texts), "x")
-    cast = f"CAST({column} AS {'INTEGER' if is_whole else 'DOUBLE'})"
+    functions = re.sub(r"'[^']*'|\"[^\"]*\"(?!\()", "", sql)  # no constants, and no columns
+    if texts and _OF_TIMES.search(functions):
+        cast = f"CAST({column} AS TIMESTAMP) turns text into times"
+    else:
+        cast = f"CAST({column} AS {'INTEGER' if is_whole else 'DOUBLE'}) turns text into numbers"
     return InvalidQuestionError(
         f"DuckDB can't plan the statement: {shown}{WHY.get(error, 'a type in it has no place')}",
-        hint=f"check names and types; {cast} turns text into numbers",
+        hint=f"check names and types; {cast}",
     )
 
 

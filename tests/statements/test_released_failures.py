@@ -49,3 +49,20 @@ def test_what_cannot_be_planned_is_refused_before_the_charge(tmp_path):
             dfp.sql(f"{statement} FROM {RELEASED}", t=frame, ledger=ledger, dataset="d",
                     keys=["a"], epsilon=1)  # fmt: skip
     assert ledger.spent("d").epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "cast"),
+    [
+        ("SELECT strftime(day, '%Y') AS y, COUNT(*) FROM t GROUP BY y", "CAST(day AS TIMESTAMP)"),
+        ("SELECT AVG(x) FROM t WHERE day > DATE '2024-01-31'", "CAST(day AS TIMESTAMP)"),
+        ("SELECT AVG(x + 1) FROM t", "CAST(x AS INTEGER)"),
+        ("SELECT AVG(round(day)) FROM t", "CAST(day AS DOUBLE)"),
+    ],
+)
+def test_a_text_of_a_file_is_cast_to_what_the_function_takes(tmp_path, query, cast):
+    """The hint has the cast to times where a function of times is called, else to numbers."""
+    (tmp_path / "t.csv").write_text("day,x\n2024-01-31,1\n")
+    with pytest.raises(dfp.DPError, match="don't go together") as raised:
+        dfp.sql(query, t=tmp_path / "t.csv", epsilon=1, delta=1e-6)
+    assert cast in raised.value.hint
