@@ -135,15 +135,16 @@ def printable(table: pa.Table) -> pa.Table:
 
 
 def _read_value(scalar: Any) -> Any:
-    if not scalar.is_valid:
-        return None
-    if isinstance(scalar, pa.StructScalar):
-        return {name: _read_value(part) for name, part in scalar.items()}
-    if pa.types.is_nested(scalar.type):
-        return list(map(_read_value, scalar.values))
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
+        match scalar:
+            case pa.MapScalar():
+                return [tuple(map(_read_value, entry.values())) for entry in scalar.values]
+            case pa.ListScalar():
+                return list(map(_read_value, scalar.values))
+            case pa.StructScalar():
+                return {name: _read_value(part) for name, part in scalar.items()}
         return np.datetime64(scalar.value, getattr(scalar.type, "unit", "D"))
 
 

@@ -625,10 +625,10 @@ class Job:
         keys = of.keys if is_used else ()
         schema = _schema(plan) if keys else pa.schema(())
         for index, key in enumerate(keys):
-            kind, values = kinds.get(key.sql, ""), answers.column(index).drop_null().to_pylist()
+            kind = kinds.get(key.sql, "")
             if kind == RANKED or pa.types.is_dictionary(schema.field(plan.by[index]).type):
                 yield f"categories of {key.name!r} are ordered and compared as texts"
-            if kind == TEXT and _has_other_order(values):
+            if kind == TEXT and _has_other_order(answers.column(index).drop_null().to_pylist()):
                 yield f"numbers of {key.name!r} are texts of a file: 10 comes before 9"
 
     def _answers(self, releases: _Drawn) -> Sequence[pa.Table]:

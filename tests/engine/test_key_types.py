@@ -182,3 +182,21 @@ def test_far_durations_of_pandas_are_keys(unit):
         pa.duration(unit)))})  # fmt: skip
     released = frame.dp.group_by("x").count(**SECRET)
     assert released["count"].tolist() == [100, 50]
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+def test_far_moments_are_keys_of_statements(kind):
+    """Moments that Python has no place for are ordered, compared and fetched like all others."""
+    con = duckdb.connect()
+    con.execute(
+        f"CREATE TABLE t AS SELECT CAST(make_date(i % 3 - 1, 2, 28) AS {kind}) AS d "
+        "FROM range(300) r(i)"
+    )
+    ordered = "SELECT d, count(*) AS n FROM t GROUP BY d HAVING d < DATE '0001-05-05' ORDER BY d"
+    texts = [row[0] for row in dfp.sql(ordered, con=con, **SECRET).fetchall()]
+    assert len({*map(str, texts)}) == 3
+    query = "SELECT histogram(d) AS m, approx_top_k(d, 3) AS k FROM t"
+    ((histogram, top),) = dfp.sql(query, con=con, **SECRET).fetchall()
+    assert [*map(str, dict(histogram))] == [*map(str, texts)]
+    assert {*map(str, top)} == {*map(str, texts)}
+    assert [*dict(histogram).values()] == [100] * 3
