@@ -33,7 +33,7 @@ from dfprivacy.statements.nodes import (
     fold_name,
     text_of_query,
 )
-from dfprivacy.statements.relations import Bag
+from dfprivacy.statements.relations import Bag, Leaf
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
 
 
@@ -188,10 +188,13 @@ def put_beside(views: Sequence[Scope]) -> Scope:
     facts = {name: fact for view in views for name, fact in view.bag.facts.items()}
     owned = any(view.bag.owned for view in views)
 
-    def no_text(*_: object) -> str:
-        raise AssertionError("relations that are not joined have no text")
+    def write_side(names: tuple[str, ...], leaf: Leaf) -> str:
+        """Write columns of one relation: their types are asked for before all are joined."""
+        bags = [view.bag for view in views if {*names} <= view.bag.facts.keys()]
+        assert bags, "relations that are not joined have no text"  # noqa: S101
+        return bags[0].text(names, leaf)
 
-    return Scope(Bag(facts, owned, no_text), seen)
+    return Scope(Bag(facts, owned, write_side), seen)
 
 
 def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:

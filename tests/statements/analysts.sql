@@ -43,3 +43,10 @@ SELECT o.status, count(*) FROM orders o WHERE (SELECT 1.5 * avg(x.total) FROM or
 SELECT corr(total, customer), regr_slope(total, customer % 9) AS s, covar_pop(total, total) AS c,
     regr_r2(total, 3 - total) AS r, count(*) AS n FROM orders;
 SELECT sum(n) FROM (SELECT status, count(*) AS n FROM orders GROUP BY ALL);
+SELECT o.s, count(*) AS n, count(m.d) AS d FROM (SELECT customer, upper(status) AS s, day + 1 AS d
+    FROM orders) o LEFT JOIN (SELECT customer, max(day) AS d FROM orders GROUP BY customer) m ON
+    o.customer = m.customer AND o.s IN ('OPEN', 'DONE') AND m.d > '2024-02-20' GROUP BY o.s
+    ORDER BY o.s;
+SELECT count(*) AS n FROM (SELECT customer, upper(status) AS s FROM orders) o, (SELECT customer,
+    max(day) AS d FROM orders GROUP BY customer) m WHERE o.customer = m.customer AND (o.s = 'OPEN'
+    OR m.d BETWEEN '2024-02-20' AND '2024-02-25');
