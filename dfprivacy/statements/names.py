@@ -109,6 +109,14 @@ class Scope:
         sql, _ = self.find(node.path) or ("", "")
         return next((term.choices for term in self.seen if quote(term.column) == sql), None)
 
+    def arrange(self, names: Sequence[str]) -> Scope:
+        """Return the scope with its columns in the order of some names, which are all of them."""
+        columns = {fold_name(visible.name): visible for visible in self.seen}
+        order = list(map(fold_name, names))
+        if columns.keys() != {*order}:
+            raise refuse("UNION of columns")
+        return replace(self, seen=tuple(columns[name] for name in order))
+
     def without_plain(self, name: str) -> Scope:
         """Return the scope where a name alone means none of its columns."""
         seen = (

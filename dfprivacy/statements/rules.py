@@ -395,7 +395,7 @@ set operation = {operation}{every}: it counts how often a row stands in each lis
 UNION ALL of both = UNION ALL of protected and public rows: rows of nobody would stand among those
     with an owner
     -> ask about the protected ones, and add public numbers to the answer
-UNION ALL of widths = UNION ALL of different numbers of columns: each needs its place
+UNION of columns = UNION of different columns: each needs a partner
     -> name the columns
 UNION ALL of types = UNION ALL of columns {name!r} of different types: turning one into the other
     could fail on a row

@@ -507,19 +507,21 @@ class Compiler:
         raise refuse_node(node)
 
     def _union(self, node: SetOperation) -> Scope:
-        operation = node.operation
+        operation = node.operation.removesuffix("_BY_NAME")
         if operation != "UNION" and (node.has_all or operation not in _MEMBERS):
             raise refuse(
                 "set operation",
-                operation=operation.replace("_", " "),
+                operation=operation,
                 every=" ALL" if node.has_all else "",
             )
         for modifier in node.modifiers:
             raise refuse_node(modifier)
         parts = [self.query(child) for child in node.queries]
         names = [term.name for term in parts[0].seen]
+        if operation != node.operation:
+            parts = [part.arrange(names) for part in parts]
         if any(len(part.seen) != len(names) for part in parts):
-            raise refuse("UNION ALL of widths")
+            raise refuse("UNION of columns")
         kinds = [self.tables.kinds(part.bag, part.columns) for part in parts]
         for name, *columns in zip(names, *(part.columns for part in parts), strict=True):
             first, *others = (kind[column] for kind, column in zip(kinds, columns, strict=True))

@@ -50,3 +50,5 @@ SELECT o.s, count(*) AS n, count(m.d) AS d FROM (SELECT customer, upper(status) 
 SELECT count(*) AS n FROM (SELECT customer, upper(status) AS s FROM orders) o, (SELECT customer,
     max(day) AS d FROM orders GROUP BY customer) m WHERE o.customer = m.customer AND (o.s = 'OPEN'
     OR m.d BETWEEN '2024-02-20' AND '2024-02-25');
+SELECT s, count(*) AS n FROM (SELECT customer, status AS s FROM orders UNION BY NAME SELECT called
+    AS s, id AS customer FROM customer WHERE id < 20) WHERE s > 'a' GROUP BY s ORDER BY s;
