@@ -829,12 +829,27 @@ def with_intervals(
         ends = ("low", "high", "note") if noted or notes_limits else _ENDS
         for end in ends if called else ():
             computed: Node = EndOfSteps(tuple(steps), end)
+            if end in _ENDS:
+                computed = _round_end(node, computed)
             if isinstance(node, Function) and steps == [node]:
                 interval = replace(node, name=f"{node.name}_interval", alias="")
                 field_ = read_template(f"f().{end}")
                 computed = replace(field_, operands=(interval, field_.operands[1]))
             columns.append((f"{name}_{end}", computed))
     return columns
+
+
+def _round_end(node: Node, end: Node) -> Node:
+    """Return an end of an interval, rounded as the answer is where the type has room for it."""
+    if isinstance(node, Cast):
+        end = _round_end(node.operand, end)
+        parts = {"x": replace(node, operand=end, tries=True), "y": end}
+        end = fill_template("coalesce(x, y)", parts)
+    elif isinstance(node, Function) and node.name == "round":
+        first, *others = node.arguments
+        rounded = replace(first, value=_round_end(first.value, end))
+        end = replace(node, arguments=(rounded, *others))
+    return end
 
 
 _ENDS = ("low", "high")
@@ -844,7 +859,7 @@ _FLOATS = frozenset(("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
 def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     """Return arithmetic with calls that have intervals, each sign behind its two operands.
 
-    Rounding, NULLIF and COALESCE are passed over. None for any other expression.
+    Rounding, NULLIF and COALESCE are passed over: `_round_end` rounds ends. None for any other.
     """
     name = name_call(node)
     statistic = functions().get(name)

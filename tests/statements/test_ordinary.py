@@ -162,6 +162,21 @@ def test_rounded_and_replaced_answers_keep_their_intervals(shared):
 
 
 @pytest.mark.parametrize(
+    "form",
+    ["round(sum(age), -4)", "avg(age)::INT", "round(10 * avg(age) / 3, 1)::DECIMAL(9, 1)",
+     "(count(*) / 8)::INT::DOUBLE", "round(avg(age))::FLOAT"],
+)  # fmt: skip
+def test_ends_are_rounded_as_their_answer_is(shared, form):
+    """Without noise, an interval is the answer alone; with any, the answer lies in it."""
+    query = f"SELECT {form} AS a FROM visits"
+    for epsilon in (1, 1e13):
+        release = dfp.sql(query, con=shared, epsilon=epsilon, intervals=True)
+        value, low, high = map(float, release.fetchall()[0][:3])
+        assert low <= value <= high
+    assert low == high == float(shared.sql(query).fetchall()[0][0])
+
+
+@pytest.mark.parametrize(
     ("query", "terms", "is_noted"),
     [
         ("SELECT avg(n) FROM {groups}", {"delta": 1e-3}, True),
