@@ -223,14 +223,14 @@ class Client:
                     raise EOFError
                 case messages.StartupMessage():
                     exchange = self._start_login(message)
-                case messages.SASLInitialResponse() if exchange:
+                case messages.SASLInitialResponse(mechanism="SCRAM-SHA-256") if exchange:
                     first = exchange.start(message.data.decode())
                     self.send(messages.AuthenticationSASLContinue(data=first.encode()))
                 case messages.SASLResponse() if exchange:
                     await self._finish_login(exchange.finish(message.data.decode()))
                     return
                 case _:
-                    raise ServerError("08P01", "the login has another order of messages")
+                    raise ServerError("08P01", "the login is no exchange of SCRAM-SHA-256")
             await self.writer.drain()
         raise EOFError
 

@@ -63,6 +63,8 @@ class Verifier:
 
 
 _KEY = "[A-Za-z0-9+/]{43}="  # 32 bytes
+_FIRST_MESSAGE = re.compile("([ny],,)(n=[^,]*,r=([^,]+)(?:,[^m,][^,]*)*)")
+"""A login for no other user and without channel binding, and its nonce. `m` is an extension."""
 _LINE = re.compile(rf"([^:]+):SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/]{{22}}==)\$({_KEY}):({_KEY})")
 
 
@@ -128,16 +130,23 @@ class ScramExchange:
         self._verifier = verifier or Verifier(mock_salt, _ITERATIONS, bytes(32), bytes(32))
 
     def start(self, message: str) -> str:
-        """Answer the client's first message with nonce, salt and iterations."""
-        self._client_first = message.split(",", 2)[2]
-        fields = dict(part.split("=", 1) for part in self._client_first.split(","))
-        self._nonce = fields["r"] + base64.b64encode(make_secret(18)).decode()
+        """Answer the client's first message with nonce, salt and iterations.
+
+        A ValueError for a message that asks for what this server has not offered.
+        """
+        if (fields := _FIRST_MESSAGE.fullmatch(message)) is None:
+            raise ValueError
+        self._header, self._client_first, nonce = fields.groups()
+        self._nonce = nonce + base64.b64encode(make_secret(18)).decode()
         salt = base64.b64encode(self._verifier.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
         return self._server_first
 
     def finish(self, message: str) -> bytes | None:
-        """Return the server's signature if the client's proof is right, else None."""
+        """Return the server's signature if the client's proof is right, else None.
+
+        The client repeats the header of its first message, which nobody may have changed.
+        """
         without_proof, _, proof = message.rpartition(",p=")
         transcript = f"{self._client_first},{self._server_first},{without_proof}".encode()
         signature = hmac.digest(self._verifier.stored_key, transcript, "sha256")
@@ -146,7 +155,8 @@ class ScramExchange:
         is_right = hmac.compare_digest(
             hashlib.sha256(client_key).digest(), self._verifier.stored_key
         )
-        has_nonce = f"r={self._nonce}" in without_proof.split(",")
-        if not (is_right and has_nonce and self.is_known):
+        header = base64.b64encode(self._header.encode()).decode()
+        is_same = without_proof.split(",")[:2] == [f"c={header}", f"r={self._nonce}"]
+        if not (is_right and is_same and self.is_known):
             return None
         return hmac.digest(self._verifier.server_key, transcript, "sha256")

@@ -1,12 +1,15 @@
 """Hostile and broken clients: the server answers with an error or hangs up, and goes on."""
 
 import datetime as dt
+import hmac
 import os
 import random
 import socket
 import struct
+from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,50 @@ def test_a_malformed_login_is_refused(port, first):
     message = startup(user="ann", database="flights")
     message += b"p" + struct.pack("!i", len(body) + 4) + body
     assert exchange(port, message).endswith((b"28P01\0Mthe login can't be read\0\0",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer"),
+    [
+        ({}, b"v="),
+        ({"header": "y,,"}, b"v="),
+        ({"more": ",x=1"}, b"v="),
+        ({"header": "p=tls-unique,,"}, b"can't be read"),
+        ({"header": "n,a=bob,"}, b"can't be read"),
+        ({"first": "m=1,n=,r=abc"}, b"can't be read"),
+        ({"mechanism": b"SCRAM-SHA-256-PLUS"}, b"no exchange"),
+        ({"mechanism": b"PLAIN"}, b"no exchange"),
+        ({"binding": "y,,"}, b"authentication failed"),
+        ({"binding": ""}, b"authentication failed"),
+    ],
+)
+def test_a_login_says_what_the_server_has_offered(port, changes, answer):
+    """A channel binding, another identity, a mechanism or a changed header are refused.
+
+    The proof of the password is right in each of them (RFC 5802, sections 5.1 and 6).
+    """
+    terms = {"header": "n,,", "first": "n=,r=abc", "mechanism": b"SCRAM-SHA-256", "more": ""}
+    terms |= changes
+    terms.setdefault("binding", terms["header"])
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+        begin = (terms["header"] + terms["first"]).encode()
+        begin = terms["mechanism"] + b"\0" + struct.pack("!i", len(begin)) + begin
+        wire.sendall(startup(user="ann", database="flights") + pack(b"p", begin))
+        received = b""
+        while b",i=4096" not in received and b"FATAL" not in received:
+            received += wire.recv(2**16)
+        if b"FATAL" not in received:
+            server_first = received[received.index(b"r=abc") :].decode()
+            nonce, salt, _ = server_first.split(",")
+            final = f"c={b64encode(terms['binding'].encode()).decode()},{nonce}{terms['more']}"
+            salted = pbkdf2_hmac("sha256", PASSWORD.encode(), b64decode(salt[2:]), 4096)
+            key = hmac.digest(salted, b"Client Key", "sha256")
+            transcript = f"{terms['first']},{server_first},{final}".encode()
+            signature = hmac.digest(sha256(key).digest(), transcript, "sha256")
+            proof = b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True)))
+            wire.sendall(pack(b"p", f"{final},p=".encode() + proof))
+            received = wire.recv(2**16)
+    assert answer in received
 
 
 def test_a_statement_that_is_too_long_is_refused(connect):
