@@ -198,6 +198,18 @@ def _encode_numeric(value: Decimal) -> bytes:
     return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight, sign, len(fraction), *groups)
 
 
+def _decode_numeric(value: bytes) -> Decimal:
+    """Read a decimal number in digits of base 10,000, with all its decimal places."""
+    count, weight, sign, scale = struct.unpack_from("!hhHh", value)
+    if sign not in {0, 0x4000} or max(abs(weight), scale) > 1000:
+        raise ValueError
+    digits = "".join(f"{digit:04}" for digit in struct.unpack_from(f"!{count}h", value, 8))
+    places = 4 * (weight + 1)  # before the point
+    digits, places = "0" * -places + digits, max(places, 0)
+    digits = digits.ljust(places + scale, "0")
+    return Decimal(f"{'-' * bool(sign)}0{digits[:places]}.{digits[places : places + scale]}")
+
+
 _ZONED_DATE = re.compile(r"\d{4}-\d\d-\d\d ?[+-]\d\d(:\d\d)*")
 """A date as pgjdbc writes it, without saying that it is one."""
 
@@ -231,7 +243,8 @@ def decode_parameter(value: bytes | None, oid: int, form: int) -> Any:
             is_date = oid == form == 0 and _ZONED_DATE.fullmatch(text)
             return _BY_OID.get(DATE if is_date else oid, _BY_OID[TEXT]).read(text)
         kind = _BY_OID[oid]
-        (number,) = struct.unpack(kind.layout, value)
+        is_numeric = oid == NUMERIC
+        (number,) = (_decode_numeric(value),) if is_numeric else struct.unpack(kind.layout, value)
         if oid == DATE:
             return _EPOCH.date() + dt.timedelta(days=number)
         if oid in {TIMESTAMP, TIMESTAMPTZ}:

@@ -93,6 +93,23 @@ def test_parameters_of_each_type(connect, binary):
             assert abs(counted[0] - 5000) < 10
 
 
+def test_a_decimal_is_one_number_in_text_and_in_binary_form(connect):
+    """A decimal asks the same in each form, and none costs twice: pgjdbc changes the form."""
+    query = "SELECT COUNT(*) FROM flights WHERE delay >= "
+    numbers = ("12.5", "-0.00050", "12345.678", "100000000", "0", "-1.10")
+    with connect() as connection:
+        for number in map(Decimal, numbers):
+            seen = set()
+            for form in ("%t", "%b", str(number)):
+                values = (number,) if form[0] == "%" else None
+                counted = connection.execute(query + form, values).fetchone()
+                left = connection.execute("SHOW dfprivacy.budget").fetchone()
+                seen.add((counted, left))
+            assert len(seen) == 1
+        with pytest.raises(psycopg.Error, match="parameter"):
+            connection.execute(query + "%b", (Decimal("NaN"),))
+
+
 @pytest.mark.parametrize("prepare", [False, True])
 def test_parameters_may_be_lists(connect, prepare):
     """A list in text or in binary form is one of constants, with quotes and NULL among them."""
