@@ -368,6 +368,8 @@ class Client:
             self.status = TransactionStatus.IN_TRANSACTION
         elif answer.tag in ends and "TO" not in statement.upper().split():
             self.status = TransactionStatus.IDLE
+        elif answer.tag in ends and has_failed:  # it goes on from a savepoint
+            self.status = TransactionStatus.IN_TRANSACTION
         if answer.notice:
             fields = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": answer.notice}
             self.send(messages.NoticeResponse(fields=fields))

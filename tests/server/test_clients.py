@@ -197,6 +197,15 @@ def test_a_failed_transaction_waits_for_its_end(connect):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_transaction_goes_on_from_a_savepoint(connect):
+    """ROLLBACK TO ends the failure of a transaction, and not the transaction, as in Postgres."""
+    with connect(autocommit=False) as connection, connection.transaction():
+        with pytest.raises(psycopg.errors.SyntaxError), connection.transaction():
+            connection.execute("SELECT plane FROM flights")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert connection.info.transaction_status.name == "INTRANS"
+
+
 def test_the_budget_of_an_analyst_ends(connect):
     """A cost that is not left is refused before anything is released, and the log says so."""
     with connect(user="bob") as connection:
