@@ -30,6 +30,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import (
     AGGREGATES,
     OF_FRAMES,
+    Expression,
     is_dp,
     of_frame,
     read_span,
@@ -66,7 +67,6 @@ from dfprivacy.statements.nodes import (
     text_of_query,
     walk,
 )
-from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, find_statistic, functions, list_forms

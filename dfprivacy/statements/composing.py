@@ -56,13 +56,12 @@ from dfprivacy.statements.calls import (
     with_intervals,
 )
 from dfprivacy.statements.expressions import (
-    ColumnRef,
+    Expression,
+    Writer,
     condition,
     direction,
     is_dp,
-    substitute,
     window,
-    write,
 )
 from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
@@ -102,7 +101,7 @@ from dfprivacy.statements.nodes import (
     text_of_query,
     walk,
 )
-from dfprivacy.statements.relations import OWNER, Expression
+from dfprivacy.statements.relations import OWNER
 from dfprivacy.statements.rows import about_all, find_range, list_keys, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
@@ -143,7 +142,7 @@ def statement(select: Query, reader: Reader) -> Statement:
     release = Statement(scope, compiler, items, notes_limits, limit=limit, offset=offset)
     release.keys, release.sets = _keys(select, release)
     release.outputs = tuple(
-        Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
+        Column(name, release.write_item(index)) for index, (name, _) in enumerate(items)
     )
     names = [fold_name(output.name) for output in release.outputs]
     for output in release.outputs:
@@ -156,7 +155,7 @@ def statement(select: Query, reader: Reader) -> Statement:
     for item in order:
         by, sqls = item.value, list[str]()
         if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
-            sqls = [release.written(node) for _, node in items]
+            sqls = [release.write_item(index) for index in range(len(items))]
         else:  # an alias goes before a key
             sql = release.item(by.path) if isinstance(by, Name) else None
             sqls = [sql or release.written(find_item(by, items))]
@@ -302,6 +301,8 @@ class Statement:
     limit: int | None = None
     offset: int | None = None
     answers: dict[Call, str] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+    """The SQL of items of the SELECT list that has been written, by their places."""
     windows: list[str] = field(default_factory=list)
     computed: list[tuple[Any, ...]] = field(default_factory=list)
     """Arithmetic with answers: names of answers, numbers, and each sign behind its operands."""
@@ -340,53 +341,22 @@ class Statement:
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""
-
-        def leaf(part: Node) -> Node | None:
-            sql = self._special(part, before)
-            return None if sql is None else ColumnRef(sql)
-
-        return write(substitute(node, leaf))
+        return _AnswerWriter(self, before).write(node).sql
 
     def item(self, path: Sequence[str], before: int | None = None) -> str | None:
         """Return the SQL of the item of the SELECT list that a name means; None for others."""
-        for index, (name, item) in enumerate(self.items[:before] if len(path) == 1 else ()):
+        for index, (name, _) in enumerate(self.items[:before] if len(path) == 1 else ()):
             if fold_name(name) == fold_name(path[0]):
-                return self.written(item, index)
+                return self.write_item(index)
         return None
 
-    def _special(self, node: Node, before: int | None) -> str | None:  # noqa: PLR0911 one line a class
-        match node:
-            case Function() if is_dp(node):
-                return self._answer(node)
-            case EndOfSteps():
-                calls = {s: self._name_answer(s) for s in node.steps if isinstance(s, Function)}
-                self.with_ends |= {call for call, _ in calls.values()}
-                steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
-                index = _place_item(steps, self.computed)
-                return f"released.computed_{index}_{node.end}"
-            case Subquery(released=str(name)):
-                return f"released.{name}"
-            case Operator(sort="GROUPING_FUNCTION"):
-                return self._grouping(node)
-            case Over():
-                sql = window(node, lambda part: write_try(self.written(part)))
-                return f"released.window_{_place_item(sql, self.windows)}"
-        if self.keys and not holds_dp(node):
-            with suppress(RefusedStatementError, MissingColumnError):
-                sql, keys = self.over_rows(node).sql, [key.sql for key in self.keys]
-                if sql in keys:
-                    return f"released.key_{keys.index(sql)}"
-        if not isinstance(node, Name):
-            return None
-        parts, is_known = node.path, self.scope.find(node.path) is not None
-        text = self.item(parts, before) or (None if is_known else node.clock)
-        if text is not None:
-            return text
-        if not is_known:
-            raise self.scope.missing(parts)
-        raise refuse("column outside a dp_ call", quoted=quote(parts[-1]), name=parts[-1])
+    def write_item(self, index: int) -> str:
+        """Return the SQL of an item of the SELECT list, which names others before it."""
+        if index not in self.texts:
+            self.texts[index] = self.written(self.items[index][1], index)
+        return self.texts[index]
 
-    def _grouping(self, node: Operator) -> str:
+    def number_sets(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
         sqls = [self.over_rows(operand).sql for operand in node.operands]
         texts = [key.sql for key in self.keys]
@@ -401,7 +371,7 @@ class Statement:
         ]
         return f"({' + '.join(bits)})"
 
-    def _name_answer(self, node: Function) -> tuple[Call, str]:
+    def name_answer(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
         seen, tables = self.scope.seen, self.compiler.tables
         bounds = {quote(term.column): term.bounds for term in seen if term.bounds is not None}
@@ -413,8 +383,9 @@ class Statement:
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 
-    def _answer(self, node: Function) -> str:
-        call, name = self._name_answer(node)
+    def write_answer(self, node: Function) -> str:
+        """Return the SQL of the answer of a call."""
+        call, name = self.name_answer(node)
         start = f"released.{name}"
         if node.name.endswith("_interval"):
             self.with_ends.add(call)
@@ -434,6 +405,52 @@ class Statement:
             f"'{end}': CASE WHEN NOT isnan({number}) THEN {number} END" for end, number in parts
         )
         return f"{{{', '.join(named)}}}"
+
+
+@dataclass
+class _AnswerWriter(Writer):
+    """Writes expressions over the released table; they may name items `before` one."""
+
+    release: Statement
+    before: int | None
+
+    def find(self, node: Node) -> Expression | None:
+        """Return the expression of a call, key, window or name; None for other nodes."""
+        sql = self._find_text(node)
+        return None if sql is None else Expression(sql)
+
+    def _find_text(self, node: Node) -> str | None:  # noqa: PLR0911 one line a class
+        release = self.release
+        match node:
+            case Function() if is_dp(node):
+                return release.write_answer(node)
+            case EndOfSteps():
+                calls = {s: release.name_answer(s) for s in node.steps if isinstance(s, Function)}
+                release.with_ends |= {call for call, _ in calls.values()}
+                steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
+                index = _place_item(steps, release.computed)
+                return f"released.computed_{index}_{node.end}"
+            case Subquery(released=str(name)):
+                return f"released.{name}"
+            case Operator(sort="GROUPING_FUNCTION"):
+                return release.number_sets(node)
+            case Over():
+                sql = window(node, lambda part: write_try(release.written(part)))
+                return f"released.window_{_place_item(sql, release.windows)}"
+        if release.keys and not holds_dp(node):
+            with suppress(RefusedStatementError, MissingColumnError):
+                sql, keys = release.over_rows(node).sql, [key.sql for key in release.keys]
+                if sql in keys:
+                    return f"released.key_{keys.index(sql)}"
+        if not isinstance(node, Name):
+            return None
+        parts, is_known = node.path, release.scope.find(node.path) is not None
+        text = release.item(parts, self.before) or (None if is_known else node.clock)
+        if text is not None:
+            return text
+        if not is_known:
+            raise release.scope.missing(parts)
+        raise refuse("column outside a dp_ call", quoted=quote(parts[-1]), name=parts[-1])
 
 
 def _place_item(item: T, items: list[T]) -> int:

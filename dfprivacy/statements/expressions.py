@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -26,8 +26,6 @@ from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.nodes import (
-    Argument,
-    Branch,
     Case,
     Cast,
     Constant,
@@ -35,11 +33,7 @@ from dfprivacy.statements.nodes import (
     Node,
     Operator,
     Order,
-    Other,
     Over,
-    Query,
-    Star,
-    Subquery,
     Type,
     arguments,
     cast_to,
@@ -48,9 +42,7 @@ from dfprivacy.statements.nodes import (
     literal,
     name_call,
     quote_if_needed,
-    rebuild,
     refuse_node,
-    walk,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
 from dfprivacy.statistics.forms import example_calls, functions
@@ -389,14 +381,13 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 """INTERVAL '7' DAY is to_days(CAST(trunc(CAST('7' AS DOUBLE)) AS INTEGER)) in DuckDB's tree."""
 
 
-def shield_arguments(node: Function, inner: Inner) -> Inner:
-    """Return a writer of the arguments that plans only types with the named parts."""
-    name, start, end = node.name, "", ""
-    dated = name in _PLACED
+def shield_arguments(name: str, operands: Sequence[Node | None], sqls: Sequence[str]) -> list[str]:
+    """Return the SQL of arguments, which plans only types with the named parts."""
+    start, end, dated = "", "", name in _PLACED
     if name == "epoch_ms":  # of a number it makes times that have no place in DuckDB's calendar
         start, end = "date_trunc('microsecond', ", ")"
     elif not dated and name in _PARTED - _CUT:
-        part = fold_name(next(map(find_text, node.operands), None) or "").removesuffix("s")
+        part = fold_name(next(map(find_text, operands), None) or "").removesuffix("s")
         if name not in _TAKEN:
             dated = part not in _CLOCK
         elif part in _LENGTHS:
@@ -405,15 +396,12 @@ def shield_arguments(node: Function, inner: Inner) -> Inner:
             dated = part in _PLACES
     if dated:
         start, end = "coalesce(", ", CAST(NULL AS DATE))"
-    unshielded = node.operands[0] if name in _PARTED else None
-    return lambda operand: (
-        inner(operand) if operand is unshielded else f"{start}{inner(operand)}{end}"
-    )
+    unshielded = 1 if name in _PARTED else 0
+    return [*sqls[:unshielded], *(f"{start}{sql}{end}" for sql in sqls[unshielded:])]
 
 
-def check_dates(node: Function) -> None:
+def check_dates(name: str, operands: Sequence[Node | None]) -> None:
     """Refuse a call that names a part, width, zone or format that is not known."""
-    name, operands = node.name, arguments(node)
     first = operands[0] if operands else None
     match name:
         case "time_bucket":
@@ -497,14 +485,10 @@ def _cast_text(node: Node | None) -> str | None:
 
 @dataclass(frozen=True)
 class Size:
-    """An upper limit of a length: `factor` times the longest value in the row, plus `length`.
-
-    For a `text` constant it is the exact length.
-    """
+    """An upper limit of a length: `factor` times the longest value in the row, plus `length`."""
 
     factor: int = 0
     length: int = 0
-    text: bool = False
 
     def times(self, number: int, more: int = 0) -> Size:
         """Return the limit of `number` such values and `more` characters."""
@@ -516,51 +500,182 @@ STORED = Size(1)
 
 
 @dataclass(frozen=True)
-class ColumnRef(Node):
-    """The SQL that a name stands for, over columns of a relation.
+class Expression:
+    """An expression over columns, those that it names, and the `outer` ones, around a subquery.
 
-    `kind` is the type that a catalog declares, "" for unknown. An outer one is around a subquery.
+    `size` is how long its values get; None where they are no longer than those of the columns.
     """
 
     sql: str
     uses: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
     kind: str = ""
-    size: Size = STORED
-    is_outer: bool = False
+    """Its type if it fails for no row, whatever is stored; that of a number is its own text."""
+    size: Size | None = None
+    by_row: bool = False
+    """True if each row computes the same, whatever an optimizer knows of other rows.
 
-
-def substitute(node: Any, leaf: Callable[[Node], Node | None]) -> Any:
-    """Return an expression with other nodes in place of those for which `leaf` has one."""
-    other = None if isinstance(node, Argument | Branch) else leaf(node)
-    if other is not None:
-        return other
-    is_unknown = isinstance(node, Function) and node.name not in _WRITTEN
-    if is_unknown or isinstance(node, Query | Over | Subquery | Other | Star | Type):
-        return node  # none of these is written unless there is another node for it
-    return rebuild(node, lambda part: substitute(part, leaf))
-
-
-def write(node: Node) -> str:
-    """Return the SQL of an expression that is known to be a function of one row.
-
-    Its names have been resolved.
+    It is of a certain type, or arithmetic, all of which is computed for each row, or a choice among
+    such by certain conditions: no part that fails can be left out as it makes no difference.
     """
-    match node:
-        case ColumnRef():
-            return node.sql
-        case Constant():
-            return _write_constant(node)
-        case Function():
-            return _write_call(node, shield_arguments(node, write))
-        case Operator():
-            return _write_operator(node)
-        case Case():
-            checks = (f" WHEN {write(b.when)} THEN {write(b.then)}" for b in node.branches)
-            return f"CASE{''.join(checks)} ELSE {write(node.default)} END"
-        case Cast():
-            word = "TRY_CAST" if node.tries else "CAST"
-            return f"{word}({write(node.operand)} AS {type_name(node.type)})"
-    raise refuse_node(node)
+    pair: tuple[Expression, Expression] | None = None
+    """The sides of a condition that two expressions are equal; None for all others."""
+    node: Node | None = field(default=None, compare=False)
+    """The node that it writes."""
+
+    @property
+    def tried(self) -> str:
+        """The expression as it is run: NULL where it fails; a column is read as it is."""
+        return self.sql if self.kind or self.column is not None else f"TRY({self.sql})"
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is, if it is no more than that."""
+        only = next(iter(self.uses), None)
+        return only if only is not None and self.sql == quote(only) else None
+
+
+class Writer:
+    """Writes expressions over one row, from the operands up."""
+
+    def find(self, node: Node) -> Expression | None:
+        """Return the expression of a name, or of another node; None for what `write` knows."""
+        raise NotImplementedError
+
+    def check(self, node: Node, parts: Sequence[Expression]) -> None:
+        """Refuse operands that do not go together."""
+
+    def write(self, node: Node) -> Expression:
+        """Return an expression that is known to be a function of one row."""
+        expression = self.find(node)
+        if expression is not None:
+            return expression
+        match node:
+            case Constant():
+                return _write_constant(node)
+            case Function():
+                return self._write_call(node)
+            case Operator(sort=sort) if sort in _OPERATORS:
+                return self._write_operator(node)
+            case Case():
+                return self._write_case(node)
+            case Cast():
+                return self._write_cast(node)
+        raise refuse_node(node)
+
+    def _write_call(self, call: Function) -> Expression:
+        """Write a call of a function on the list, or of an operator."""
+        name = call.name
+        if name not in _WRITTEN:
+            raise _refuse_call(call)
+        parts = [self.write(operand) for operand in call.operands]
+        arguments(call)  # refuses what else a call may have
+        operands = [part.node for part in parts]
+        if name in _ESCAPED and len(parts) == 3:
+            pattern, mark = find_text(operands[1]), find_text(operands[2]) or ""
+            is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
+            if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
+                raise refuse("ESCAPE")  # DuckDB could end a query for it in spite of TRY
+        self.check(call, parts)
+        sqls, kind = [part.sql for part in parts], ""
+        if (name, len(parts)) in _CALLS:
+            sql = _CALLS[name, len(parts)].format(*sqls)
+        elif name == "list_value":
+            sql = f"[{', '.join(sqls)}]"
+        elif name in ROW_FUNCTIONS or name == "->>":
+            check_dates(name, operands)
+            called = "json_extract_string" if name == "->>" else name
+            sql = f"{called}({', '.join(shield_arguments(name, operands, sqls))})"
+        else:
+            raise _refuse_call(call)
+        if name in {"~~", "!~~"} and parts[0].kind == "VARCHAR":
+            kind = "" if find_text(operands[1]) is None else "BOOLEAN"
+        elif name in {"+", "-"}:
+            constants = map(literal, operands)
+            is_short = all(sort == "INTEGER" and len(digits) < 9 for sort, digits in constants)
+            kind = "INTEGER" if is_short else ""
+        by_row = name in {"+", "-", "*"} and all(part.by_row for part in parts)
+        return _join(call, sql, parts, _measure_call(name, parts), kind, by_row=by_row)
+
+    def _write_operator(self, node: Operator) -> Expression:
+        sort, parts = node.sort, [self.write(operand) for operand in node.operands]
+        operands = [part.node for part in parts]
+        self.check(node, parts)
+        sqls = [part.sql for part in parts]
+        match sort, sqls:
+            case "STRUCT_EXTRACT", (struct, _):
+                name = find_text(operands[1])
+                if name is None:
+                    raise refuse_node(node)
+                sql = write_field(struct, name)
+            case "ARRAY_EXTRACT", (start, _):
+                number, text = literal(operands[1])
+                if number != "INTEGER" or not text.removeprefix("-").isdecimal():
+                    raise refuse("ARRAY_SLICE")
+                start = f"({start})" if start.startswith(("-", "CASE")) else start
+                sql = f"{start}[{text}]"
+            case (("CONJUNCTION_AND" | "CONJUNCTION_OR"), (_, *_)):
+                sql = f"({f' {sort[12:]} '.join(sqls)})"
+            case "COMPARE_IN", (value, *values):
+                sql = f"({value} IN ({', '.join(values)}))"
+            case "OPERATOR_COALESCE", (_, *_):
+                sql = f"coalesce({', '.join(sqls)})"
+            case _ if sort in _FORMS and _FORMS[sort].count("{}") == len(sqls):
+                sql = _FORMS[sort].format(*sqls)
+            case _:
+                raise refuse_node(node)
+        kinds, is_certain = [part.kind for part in parts], False
+        if sort in _LOGIC:
+            is_certain = set(kinds) == {"BOOLEAN"}
+        elif sort in _TRUTHS:  # compared without a cast of what a column holds
+            is_certain = any(wide and all(_holds(wide, kind) for kind in kinds) for wide in kinds)
+        size = Size() if sort in _TRUTHS else _add(parts)
+        joint = _join(node, sql, parts, size, "BOOLEAN" if is_certain else "")
+        return replace(joint, pair=(parts[0], parts[1])) if sort == "COMPARE_EQUAL" else joint
+
+    def _write_case(self, node: Case) -> Expression:
+        whens = [self.write(branch.when) for branch in node.branches]
+        results = [self.write(branch.then) for branch in node.branches]
+        default = self.write(node.default)
+        pairs = zip(whens, results, strict=True)
+        checks = "".join(f" WHEN {when.sql} THEN {then.sql}" for when, then in pairs)
+        sql, results = f"CASE{checks} ELSE {default.sql} END", [*results, default]
+        is_certain = all(when.kind == "BOOLEAN" for when in whens)
+        by_row = is_certain and all(result.by_row for result in results)
+        return _join(node, sql, [*whens, *results], _add(results), by_row=by_row)
+
+    def _write_cast(self, node: Cast) -> Expression:
+        part, name = self.write(node.operand), type_name(node.type)
+        self.check(node, [part])
+        sql = f"{'TRY_CAST' if node.tries else 'CAST'}({part.sql} AS {name})"
+        # as a text, a list shows each of its texts with signs escaped
+        size = (part.size or STORED).times(2 if name == "VARCHAR" else 1, _DATE)
+        is_day = name == "DATE" and _is_day(find_text(part.node))
+        return _join(node, sql, [part], size, "DATE" if is_day else "")
+
+
+def _join(
+    node: Node,
+    sql: str,
+    parts: Sequence[Expression],
+    size: Size,
+    kind: str = "",
+    *,
+    by_row: bool = False,
+) -> Expression:
+    """Return an expression of others; one of any size is refused."""
+    if size.factor > _FACTOR or size.length > _LENGTH or len(sql) > _MOST_SIGNS:
+        raise refuse("too long")
+    uses = frozenset[str]().union(*(part.uses for part in parts))
+    outer = frozenset[str]().union(*(part.outer for part in parts))
+    return Expression(sql, uses, outer, kind, size, bool(kind) or by_row, node=node)
+
+
+def _is_day(text: str | None) -> bool:
+    """Check for a date as DuckDB writes it."""
+    with suppress(ValueError):
+        return text is not None and date.fromisoformat(text).isoformat() == text
+    return False
 
 
 def is_dp(node: object) -> bool:
@@ -625,69 +740,32 @@ def condition(node: Node, sql: str) -> str:
     return sql if plain else f"CAST({sql} AS BOOLEAN)"
 
 
-def _write_constant(node: Constant) -> str:
-    sort, text = node.kind, node.text
-    if sort == "STRING":
-        return "'" + text.replace("'", "''") + "'"
-    if sort == "NULL_LITERAL":
-        return "NULL"
-    if sort == "BOOLEAN" and text in {"true", "false"}:
-        return text
+def _write_constant(node: Constant) -> Expression:
+    sort, text, size = node.kind, node.text, Size()
+    kind = {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN"}.get(sort, "")
     digits = text.removeprefix("-").replace("_", "")
     plain = digits[:1] in set("0123456789.") and not set(digits) - set("0123456789.eE+-")
-    if sort not in {"INTEGER", "NUMERIC"} or not digits or not plain:
+    if sort == "STRING":
+        sql, size = "'" + text.replace("'", "''") + "'", Size(0, len(text))
+    elif sort == "NULL_LITERAL":
+        sql = "NULL"
+    elif sort == "BOOLEAN" and text in {"true", "false"}:
+        sql = text
+    elif sort in {"INTEGER", "NUMERIC"} and digits and plain:
+        sql = f"-{digits}" if text.startswith("-") else digits
+        kind = text if _LITERAL.match(text) else ""
+    else:
         raise refuse_part("a constant of this kind")
-    return f"-{digits}" if text.startswith("-") else digits
+    by_row = bool(kind) or sort == "NULL_LITERAL"
+    return Expression(sql, kind=kind, size=size, by_row=by_row, node=node)
 
 
-def _write_call(call: Function, inner: Inner) -> str:
-    """Write a call of a function on the list, or of an operator."""
-    name = call.name
-    if f"{name}()" in REFUSALS:
-        raise refuse(f"{name}()")
-    operands = arguments(call)
-    if is_dp(call):
-        raise refuse("dp_ call here", name=name)
-    if name in _ESCAPED and len(operands) == 3:
-        pattern, mark = find_text(operands[1]), find_text(operands[2]) or ""
-        is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
-        if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
-            raise refuse("ESCAPE")  # DuckDB could end a query for it in spite of TRY
-    if (name, len(operands)) in _CALLS:
-        return _CALLS[name, len(operands)].format(*map(inner, operands))
-    if name == "list_value":
-        return f"[{', '.join(map(inner, operands))}]"
-    name = "json_extract_string" if name == "->>" else name
-    if name not in ROW_FUNCTIONS:
-        raise not_a_row_function(name)
-    check_dates(call)
-    return f"{name}({', '.join(map(inner, operands))})"
-
-
-def _write_operator(node: Operator) -> str:
-    sort, operands = node.sort, node.operands
-    if sort == "STRUCT_EXTRACT":
-        owner, name = operands[0], find_text(operands[1])
-        if name is None:
-            raise refuse_node(node)
-        return write_field(write(owner), name)
-    if sort == "ARRAY_EXTRACT":
-        kind, text = literal(operands[1])
-        if kind != "INTEGER" or not text.removeprefix("-").isdecimal():
-            raise refuse("ARRAY_SLICE")
-        start = write(operands[0])
-        return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
-    parts = list(map(write, operands)) if sort in {*_TRUTHS, "OPERATOR_COALESCE"} else []
-    if sort in _FORMS and _FORMS[sort].count("{}") == len(parts):
-        return _FORMS[sort].format(*parts)
-    match sort, parts:
-        case "CONJUNCTION_AND" | "CONJUNCTION_OR", (_, *_):
-            return f"({f' {sort[12:]} '.join(parts)})"
-        case "COMPARE_IN", (value, *values):
-            return f"({value} IN ({', '.join(values)}))"
-        case "OPERATOR_COALESCE", (_, *_):
-            return f"coalesce({', '.join(parts)})"
-    raise refuse_node(node)
+def _refuse_call(call: Function) -> RefusedStatementError:
+    """Return the error for a call of what is not on the list."""
+    if f"{call.name}()" in REFUSALS:
+        return refuse(f"{call.name}()")
+    arguments(call)
+    return refuse("dp_ call here", name=call.name) if is_dp(call) else not_a_row_function(call.name)
 
 
 def write_field(sql: str, name: str) -> str:
@@ -747,6 +825,7 @@ _FORMS = {
     "OPERATOR_IS_NOT_NULL": "({} IS NOT NULL)",
 }
 _TRUTHS = _LOGIC | {*_FORMS, "COMPARE_IN"}
+_OPERATORS = _TRUTHS | {"OPERATOR_COALESCE", "STRUCT_EXTRACT", "ARRAY_EXTRACT"}
 _LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
 _ESCAPED = {"like_escape": "LIKE", "ilike_escape": "ILIKE"}
 _TRUE = frozenset((*_LIKE, *(f"!{name}" for name in _LIKE), *_ESCAPED))
@@ -762,56 +841,6 @@ _CALLS = {
 _WRITTEN = {name for name, _ in _CALLS} | ROW_FUNCTIONS | {"list_value", "->>"}
 
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
-
-
-def certain(node: Node) -> str:  # noqa: PLR0911 one line a form
-    """Return the type of an expression that fails for no row, whatever is stored; "" for others.
-
-    That of a number is its own text. Types that are compared are alike, so that no value of a
-    column is cast, not even one that its declared type does not have.
-    """
-    match node:
-        case ColumnRef():
-            return node.kind
-        case Function(name="~~" | "!~~"):
-            value, pattern = node.operands
-            is_text = find_text(pattern) is not None and certain(value) == "VARCHAR"
-            return "BOOLEAN" if is_text else ""
-        case Operator() if node.sort in _TRUTHS:
-            types = [certain(operand) for operand in node.operands]
-            if node.sort in _LOGIC:
-                fits = set(types) == {"BOOLEAN"}
-            else:
-                fits = any(wide and all(_holds(wide, narrow) for narrow in types) for wide in types)
-            return "BOOLEAN" if fits else ""
-        case Cast(operand=Constant(kind="STRING", text=day)) if cast_to(node) == "DATE":
-            with suppress(ValueError):
-                return "DATE" if date.fromisoformat(day).isoformat() == day else ""
-        case Function(name="+" | "-"):
-            constants = map(literal, node.operands)
-            is_short = all(sort == "INTEGER" and len(digits) < 9 for sort, digits in constants)
-            return "INTEGER" if is_short else ""
-        case Constant(kind=kind, text=text):
-            plain = text if _LITERAL.match(text) else ""
-            return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN"}.get(kind, plain)
-    return ""
-
-
-def by_row(node: Node) -> bool:
-    """Return True if each row computes the same, whatever an optimizer knows of other rows.
-
-    It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
-    certain conditions: no part of it that fails can be left out as it makes no difference.
-    """
-    match node:
-        case Case():
-            results = [node.default, *(branch.then for branch in node.branches)]
-            whens = (certain(branch.when) for branch in node.branches)
-            is_certain = all(sql_type == "BOOLEAN" for sql_type in whens)
-            return is_certain and all(by_row(result) for result in results)
-        case Function(name="+" | "-" | "*"):
-            return all(by_row(operand) for operand in node.operands)
-    return bool(certain(node)) or literal(node)[0] == "NULL_LITERAL"
 
 
 _HELD = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
@@ -830,6 +859,8 @@ def _holds(wide: str, narrow: str) -> bool:
     return before <= int(size[1]) - int(size[2]) and after <= int(size[2])
 
 
+_MOST_SIGNS = 200_000
+"""How many signs the SQL of an expression may have."""
 _FACTOR = 1_000
 _LENGTH = 200_000
 """How much longer than what a row holds a value can get: by a public factor.
@@ -851,35 +882,9 @@ def longest(sizes: Iterable[Size]) -> Size:
     return Size(max(size.factor for size in parts), max(size.length for size in parts))
 
 
-def measure(node: Node) -> Size:
-    """Return the bound of an expression, whose names are resolved; one of any size is refused."""
-    match node:
-        case ColumnRef():
-            size = node.size
-        case Constant(kind="STRING"):
-            return Size(0, len(node.text), text=True)
-        case Function():
-            size = _measure_call(node.name, [measure(operand) for operand in node.operands])
-        case Operator():
-            parts = [measure(operand) for operand in node.operands]
-            size = Size() if node.sort in _TRUTHS else _add(parts)
-        case Case():
-            for branch in node.branches:
-                measure(branch.when)
-            size = _add(measure(part) for part in (*(b.then for b in node.branches), node.default))
-        case Cast():  # as a text, a list shows each of its texts with signs escaped
-            is_text = type_name(node.type) == "VARCHAR"
-            size = measure(node.operand).times(2 if is_text else 1, _DATE)
-        case _:
-            return Size()
-    if size.factor > _FACTOR or size.length > _LENGTH:
-        raise refuse("too long")
-    return size
-
-
-def _measure_call(name: str, parts: Sequence[Size]) -> Size:
+def _measure_call(name: str, parts: Sequence[Expression]) -> Size:
     """Return the bound of a call by those of its arguments."""
-    first, second, third, *_ = [*parts, Size(), Size(), Size()]
+    first, second, third, *_ = [*(part.size or STORED for part in parts), Size(), Size(), Size()]
     if name in {"replace", "regexp_replace"} and third.factor:
         raise refuse("too long")
     total = Size() if name in _TRUE else _add(parts)
@@ -887,18 +892,20 @@ def _measure_call(name: str, parts: Sequence[Size]) -> Size:
         case "string_split" | "str_split":  # in its text, signs are around each element
             return first.times(5, 2)
         case "replace":  # what is replaced has one character at least, or nothing is
-            length = max(second.length, 1) if second.text else 1
+            is_text = len(parts) > 1 and find_text(parts[1].node) is not None
+            length = max(second.length, 1) if is_text else 1
             return first.times(max(-(-third.length // length), 1))
         case "regexp_replace":  # each sign of the third may stand for the whole text
             return total.times(1 + third.length, third.length)
         case "concat_ws":
-            return _add([total, first.times(len(parts))])
+            repeated = first.times(len(parts))
+            return Size(total.factor + repeated.factor, total.length + repeated.length)
     return total.times(_DATE) if name == "strftime" else total
 
 
-def _add(sizes: Iterable[Size]) -> Size:
-    parts = [*sizes]
-    return Size(sum(part.factor for part in parts), sum(part.length for part in parts))
+def _add(parts: Iterable[Expression]) -> Size:
+    sizes = [part.size or STORED for part in parts]
+    return Size(sum(size.factor for size in sizes), sum(size.length for size in sizes))
 
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -907,40 +914,31 @@ _PARSED = _TYPES - {"VARCHAR", "INTERVAL"} | {"TIMESTAMP_S", "TIMESTAMP_MS", _ZO
 _EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
 _COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
 
-FindKind = Callable[[ColumnRef], str]
-"""Return the type of a column; "" where none is known."""
 
-
-def check_constants(node: Node, find_kind: FindKind) -> None:
+def check_constants(
+    node: Node, parts: Sequence[Expression], find_kind: Callable[[Expression], str]
+) -> None:
     """Refuse a text constant that is no value of the type it is compared with or cast to.
 
     It would fail on every row. A row on which an expression fails counts as NULL, so that the
-    answer would be about no rows.
-
-    Raises
-    ------
-    RefusedStatementError
-        With the constant, and the type that it should be of.
+    answer would be about no rows. `find_kind` returns the type of a column, "" for others.
     """
-    for part in walk(node):
-        texts, expected = list[str](), ""
-        match part:
-            case Cast(tries=False, operand=Constant(kind="STRING", text=text)):
-                texts, expected = [text], type_name(part.type)
-            case Operator(operands=operands) if part.sort in _COMPARISONS:
-                texts = [text for text in map(find_text, operands) if text is not None]
-                kinds = (
-                    type_name(operand.type) if isinstance(operand, Cast) else find_kind(operand)
-                    for operand in operands
-                    if texts and isinstance(operand, Cast | ColumnRef)
-                )
-                expected = next(filter(None, kinds), "")
-        name = find_base_type(expected)
-        for text in texts if name in _PARSED else ():
-            if not _is_readable(text, expected):
-                example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
-                example = _EXAMPLES.get(name, example)
-                raise refuse("constant", text=repr(text), kind=expected, example=example)
+    texts = [text for text in (find_text(part.node) for part in parts) if text is not None]
+    expected = ""
+    if isinstance(node, Cast):
+        expected = "" if node.tries else type_name(node.type)
+    elif texts and isinstance(node, Operator) and node.sort in _COMPARISONS:
+        kinds = (
+            type_name(part.node.type) if isinstance(part.node, Cast) else find_kind(part)
+            for part in parts
+        )
+        expected = next(filter(None, kinds), "")
+    name = find_base_type(expected)
+    for text in texts if name in _PARSED else ():
+        if not _is_readable(text, expected):
+            example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
+            example = _EXAMPLES.get(name, example)
+            raise refuse("constant", text=repr(text), kind=expected, example=example)
 
 
 def find_other_spellings(text: str) -> str:

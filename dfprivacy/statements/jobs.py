@@ -67,6 +67,7 @@ from dfprivacy.release.terms import PublicKeys, Terms, Unit, read_keys
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, read, write_try
+from dfprivacy.statements.expressions import Expression
 from dfprivacy.statements.gate import (
     NO_COLUMN,
     RANKED,
@@ -81,7 +82,7 @@ from dfprivacy.statements.gate import (
 )
 from dfprivacy.statements.names import Scope, VisibleColumn, split_condition
 from dfprivacy.statements.nodes import Select, fold_name, fresh, parse
-from dfprivacy.statements.relations import OWNER, Expression, stored
+from dfprivacy.statements.relations import OWNER, stored
 from dfprivacy.statements.relations import filter_relation as filtered_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, separate_public_frames

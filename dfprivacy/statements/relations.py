@@ -14,43 +14,13 @@ from operator import itemgetter
 from types import MappingProxyType
 
 from dfprivacy.engine.files import quote
-from dfprivacy.statements.expressions import STORED, Size, longest
+from dfprivacy.statements.expressions import STORED, Expression, Size, longest
 from dfprivacy.statements.nodes import fold_name, fresh
 from dfprivacy.statements.rules import refuse
 
 OWNER = "owner"
 """The column that holds the owner; no other column of a relation has this name."""
 _OWNER = quote(OWNER)
-
-
-@dataclass(frozen=True)
-class Expression:
-    """An expression over columns, those that it names, and the `outer` ones, around a subquery.
-
-    It is `sure` where it fails for no row, whatever is stored. `size` is how long its values get;
-    None where they are no longer than those of the columns.
-    """
-
-    sql: str
-    uses: frozenset[str] = frozenset()
-    outer: frozenset[str] = frozenset()
-    sure: bool = False
-    size: Size | None = None
-    by_row: bool = False
-    """True if a row computes the same beside any others: see `expressions.by_row`."""
-    pair: tuple[Expression, Expression] | None = None
-    """The sides of a condition that two expressions are equal; None for all others."""
-
-    @property
-    def tried(self) -> str:
-        """The expression as it is run: NULL where it fails; a column is read as it is."""
-        return self.sql if self.sure or self.column is not None else f"TRY({self.sql})"
-
-    @property
-    def column(self) -> str | None:
-        """The column that it is, if it is no more than that."""
-        only = next(iter(self.uses), None)
-        return only if only is not None and self.sql == quote(only) else None
 
 
 def column(name: str) -> Expression:
@@ -78,7 +48,7 @@ def take_name(name: str, used_names: set[str]) -> str:
 def same_value(first: str, second: str) -> Expression:
     """Return the condition that two columns hold the same value, or both none."""
     sql = f"({quote(first)} IS NOT DISTINCT FROM {quote(second)})"
-    return Expression(sql, frozenset([first, second]), sure=True)
+    return Expression(sql, frozenset([first, second]), kind="BOOLEAN")
 
 
 @dataclass(frozen=True)
@@ -348,7 +318,7 @@ def chosen(
         for name, value, was in named
     }
     computed = [value for _, value, was in named if was is None]
-    sure = bag.sure and all(expression.sure for expression in (*computed, *conditions))
+    sure = bag.sure and all(expression.kind for expression in (*computed, *conditions))
     return Bag(facts, bag.owned, text, bag.depth, bag.single, unique, copies=bag.copies, sure=sure)
 
 
@@ -369,7 +339,7 @@ def filter_relation(bag: Bag, conditions: Sequence[Expression]) -> Bag:
         return replace(link_table(replace(bag.link, rows=rows, is_small=is_small)), facts=bag.facts)
     if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
-        sure = bag.sure and all(condition.sure for condition in conditions)
+        sure = bag.sure and all(condition.kind for condition in conditions)
         return replace(bag, text=below, sure=sure)
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
@@ -421,7 +391,7 @@ def join_relations(
             f"ON {' AND '.join(parts) or 'true'}"
         )
 
-    sure = left.sure and right.sure and all(condition.sure for condition in others)
+    sure = left.sure and right.sure and all(condition.kind for condition in others)
     return Bag(facts, owned, text, depth, single, copies=copies, sure=sure)
 
 

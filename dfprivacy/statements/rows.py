@@ -13,11 +13,11 @@ from dfprivacy.engine.files import quote
 from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.expressions import is_dp
+from dfprivacy.statements.expressions import Expression, is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Query, Select, Subquery, fold_name, walk
-from dfprivacy.statements.relations import Expression, chosen, list_uses
+from dfprivacy.statements.relations import chosen, list_uses
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables

@@ -6,10 +6,9 @@ statement from meaning something else than what runs.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 from dfprivacy.engine.files import quote
 from dfprivacy.engine.text_files import number_in_text
@@ -37,11 +36,10 @@ from dfprivacy.statements.expressions import (
     ORDERED_BY_VALUE,
     WINDOWS,
     Aggregate,
-    ColumnRef,
+    Expression,
     Size,
+    Writer,
     are_comparable,
-    by_row,
-    certain,
     check_constants,
     condition,
     direction,
@@ -51,12 +49,9 @@ from dfprivacy.statements.expressions import (
     is_single,
     is_whole_sum,
     longest,
-    measure,
     one_float,
     require_exact,
     require_single,
-    substitute,
-    write,
     write_frame,
 )
 from dfprivacy.statements.gate import RANKED, TEXT, Relation
@@ -108,7 +103,6 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
-    Expression,
     Facts,
     Window,
     add_windows,
@@ -130,10 +124,7 @@ from dfprivacy.statements.relations import (
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import Tables
 
-_MOST_SIGNS = 200_000
-"""How many signs the SQL of an expression may have, and how many nodes it may be read from."""
-
-Special = Callable[[Node], ColumnRef | None]
+Special = Callable[[Node], Expression | None]
 Items = Sequence[tuple[str, Node]]
 
 
@@ -207,7 +198,7 @@ class Compiler:
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
                 compiled = self.write_condition(replace(node, operands=(*every,)), joint, items)
-                if compiled.sure:
+                if compiled.kind:
                     yield compiled
 
     def _collect_joins(
@@ -285,7 +276,7 @@ class Compiler:
             self.join(left, right, "LEFT", conditions),
             self.join(right, left, "ANTI", conditions),
         ]
-        missing = {name: Expression("NULL", sure=True) for name in left.bag.columns}
+        missing = {name: Expression("NULL", kind="NULL") for name in left.bag.columns}
         values, seen = [{}, missing], Scope(left.bag, (*left.seen, *right.seen))
         for name, condition_ in zip(using, conditions, strict=False):
             assert condition_.pair is not None  # noqa: S101 USING compares columns
@@ -711,25 +702,9 @@ class Compiler:
     def written(
         self, node: Node, scope: Scope, items: Items = (), special: Special | None = None
     ) -> Expression:
-        """Return an expression over rows and items; `special` has other nodes for some."""
-        resolved = _resolve(node, scope, items, special)
-        self.tables.notes |= dict.fromkeys(_list_compared_texts(resolved, scope))
-
-        def find_kind(ref: ColumnRef) -> str:
-            name = next(iter(ref.uses), "")
-            if ref.is_outer or name not in scope.bag.columns or ref.sql != quote(name):
-                return ""
-            return self.tables.find_type(scope.bag, name)
-
-        check_constants(resolved, find_kind)
-        refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
-        uses = frozenset(name for ref in refs if not ref.is_outer for name in ref.uses)
-        outer = frozenset(name for ref in refs if ref.is_outer for name in ref.uses)
-        sql, size = write(resolved), measure(resolved)
-        if len(sql) > _MOST_SIGNS:
-            raise refuse("too long")
-        sure = special is None and bool(certain(resolved))
-        return Expression(sql, uses, outer, sure, size, by_row(resolved))
+        """Return an expression over rows and items; `special` has others for some nodes."""
+        result = RowWriter(self.tables, scope, items, special).write(node)
+        return result if special is None else replace(result, kind="")
 
     def write_condition(
         self, node: Node, view: Scope, items: Items = (), special: Special | None = None
@@ -738,12 +713,9 @@ class Compiler:
         compiled = self.written(node, view, items, special)
         joint = condition(node, compiled.sql)
         is_boolean = isinstance(node, Name) and view.kind(node.path) == "BOOLEAN"
-        sure = compiled.sure and (joint == compiled.sql or is_boolean)
-        compiled = replace(compiled, sql=joint, sure=sure)
-        if not isinstance(node, Operator) or node.sort != "COMPARE_EQUAL" or special is not None:
-            return compiled
-        left, right = (self.written(side, view, items) for side in node.operands)
-        return replace(compiled, pair=(left, right))
+        plain = joint == compiled.sql
+        kind = compiled.kind if plain or is_boolean else ""
+        return replace(compiled, sql=joint, kind=kind, pair=compiled.pair if plain else None)
 
     def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
@@ -806,49 +778,71 @@ class Compiler:
         return inner, [_open_subquery(term) for term in conditions]
 
 
-def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) -> Node:
-    """Return an expression whose names stand for columns, or for the items of those names."""
+@dataclass
+class RowWriter(Writer):
+    """Writes expressions over the rows of a scope; names are those of columns, then of items."""
 
-    def find_in(view: Scope | None, name: Name) -> ColumnRef | None:
-        match = None if view is None else view.find(name.path)
-        if view is None or match is None:
+    tables: Tables
+    scope: Scope
+    items: Items
+    special: Special | None
+
+    def find(self, node: Node) -> Expression | None:
+        """Return the expression of a name, released number or special node; None for others."""
+        other = None if self.special is None else self.special(node)
+        if isinstance(node, Subquery) and (name := node.released or "") in self.scope.constants:
+            other = Expression(self.scope.constants[name])
+        if other is not None or not isinstance(node, Name):
+            return other
+        if (ref := self._find_column(self.scope, node)) is not None:
+            return ref
+        for index, (alias, item) in enumerate(self.items if len(node.path) == 1 else ()):
+            if fold_name(alias) == fold_name(node.path[0]):
+                return replace(self, items=self.items[:index]).write(item)
+        if self.scope.outer and (ref := self._find_column(self.scope.outer, node)) is not None:
+            return ref
+        if node.clock is None:
+            raise self.scope.missing(node.path)
+        return Expression(node.clock, size=Size())
+
+    def _find_column(self, view: Scope, name: Name) -> Expression | None:
+        match = view.find(name.path)
+        if match is None:
             return None
         sql, column = match
-        size = view.bag.size([column])
-        kind = view.kind(name.path) if view is scope else ""
-        sql, kind = (number_in_text(sql), "") if name.is_number else (sql, kind)
-        return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
+        used, size = frozenset([column]), view.bag.size([column])
+        if view is not self.scope:
+            return Expression(sql, outer=used, size=size)
+        if name.is_number:
+            return Expression(number_in_text(sql), used, size=size)
+        kind = view.kind(name.path)
+        return Expression(sql, used, kind=kind, size=size, by_row=bool(kind))
 
-    visits = itertools.count()
+    def check(self, node: Node, parts: Sequence[Expression]) -> None:
+        """Refuse orders of texts and constants of other types; note how texts are compared.
 
-    def leaf(part: Node, before: int | None = None) -> Node | None:
-        if next(visits) > _MOST_SIGNS:  # names of items stand for the names in these, and so on
-            raise refuse("too long")
-        other = None if special is None else special(part)
-        if isinstance(part, Subquery) and (name := part.released or "") in scope.constants:
-            other = ColumnRef(scope.constants[name])
-        if other is not None or not isinstance(part, Name):
-            return other
-        if (ref := find_in(scope, part)) is not None:
-            return ref
-        for index, (alias, item) in enumerate(items[:before] if len(part.path) == 1 else ()):
-            if fold_name(alias) == fold_name(part.path[0]):
-                return cast("Node", substitute(item, lambda node: leaf(node, index)))  # noqa: B023 at once
-        if (ref := find_in(scope.outer, part)) is not None:
-            return ref
-        if part.clock is None:
-            raise scope.missing(part.path)
-        return ColumnRef(part.clock, size=Size())
-
-    result = cast("Node", substitute(node, leaf))
-    for part in walk(result, queries=False):
-        operands = part.operands if isinstance(part, Operator | Function) else ()
-        texts = [o for o in operands if isinstance(o, ColumnRef) and o.kind in _TEXTS]
-        if len(texts) > 1 and (
-            getattr(part, "sort", "") in _ORDERED or name_call(part) in _EXTREMES
-        ):
+        A reader that looks for types compares texts of files as numbers, dates or the like, however
+        they are written.
+        """
+        sort, texts = getattr(node, "sort", ""), [part for part in parts if part.kind in _TEXTS]
+        if len(texts) > 1 and (sort in _ORDERED or name_call(node) in _EXTREMES):
             raise refuse(_TEXTS[texts[0].kind], name=texts[0].sql)
-    return result
+        columns = [str(part.column) for part in texts if part.kind == TEXT]
+        if columns and sort in _EQUALITIES:
+            constants = [text for part in parts if (text := find_text(part.node)) is not None]
+            kinds = {kind: text for text in constants if (kind := find_other_spellings(text))}
+            seen, notes = self.scope.seen, self.tables.notes
+            if kinds:
+                notes[_note_texts(columns[:1], seen, *next(iter(kinds.items())))] = None
+            elif len(columns) > 1 and not _is_one_column(self.scope.bag, self.scope.bag, columns):
+                notes[_note_texts(columns, seen)] = None
+        check_constants(node, parts, self._find_kind)
+
+    def _find_kind(self, part: Expression) -> str:
+        """Return the type of a column of the rows; "" for others."""
+        if part.column not in self.scope.bag.columns:
+            return ""
+        return self.tables.find_type(self.scope.bag, str(part.column))
 
 
 _TEXTS = {TEXT: "order of texts", RANKED: "order of categories"}
@@ -865,23 +859,6 @@ def _require_order(bag: Bag, names: Iterable[str]) -> None:
 _ORDERED = frozenset(s for s, sign in COMPARED.items() if sign[0] in "<>") | {"COMPARE_BETWEEN"}
 _EXTREMES = frozenset(("greatest", "least"))
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
-
-
-def _list_compared_texts(node: Node, scope: Scope) -> Iterator[str]:
-    """Yield a note for each comparison of texts of files that could be numbers, dates or the like.
-
-    A reader that looks for types compares these, however they are written.
-    """
-    for part in walk(node, queries=False):
-        if isinstance(part, Operator) and part.sort in _EQUALITIES:
-            refs = [o for o in part.operands if isinstance(o, ColumnRef) and o.kind == TEXT]
-            columns = [next(iter(ref.uses)) for ref in refs if not ref.is_outer]
-            constants = [text for text in map(find_text, part.operands) if text is not None]
-            kinds = {kind: text for text in constants if (kind := find_other_spellings(text))}
-            if columns and kinds:
-                yield _note_texts(columns[:1], scope.seen, *next(iter(kinds.items())))
-            elif len(columns) > 1 and not _is_one_column(scope.bag, scope.bag, columns):
-                yield _note_texts(columns, scope.seen)
 
 
 def _is_one_column(left: Bag, right: Bag, columns: Sequence[str]) -> bool:
@@ -944,13 +921,13 @@ class Subqueries:
     items: Items
     used_names: set[str]
 
-    def answer(self, node: Node) -> ColumnRef | None:
+    def answer(self, node: Node) -> Expression | None:
         """Return the column that stands for a subquery; None for any other node."""
         if not isinstance(node, Subquery):
             return None
         return self._membership(node) if _is_membership(node) else self._scalar(node)
 
-    def _membership(self, node: Subquery) -> ColumnRef:
+    def _membership(self, node: Subquery) -> Expression:
         compiler = self.compiler
         other, conditions = compiler.matches(node, self.view, self.items, self.used_names)
         columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
@@ -958,7 +935,7 @@ class Subqueries:
         self.used_names.add(result)
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
-            return ColumnRef(quote(result), frozenset([result]), size=Size())
+            return Expression(quote(result), frozenset([result]), size=Size())
         _require_one_column(node)
         self.used_names.add(unsure)
         *rest, same = conditions
@@ -966,7 +943,7 @@ class Subqueries:
         self._mark(other, conditions, result)
         self._mark(other, [*rest, perhaps], unsure, checked=conditions)
         sql = f"CASE WHEN {quote(result)} THEN true WHEN {quote(unsure)} THEN NULL ELSE false END"
-        return ColumnRef(f"({sql})", frozenset([result, unsure]), size=Size())
+        return Expression(f"({sql})", frozenset([result, unsure]), size=Size())
 
     def _mark(
         self,
@@ -987,13 +964,13 @@ class Subqueries:
         seen = [*self.view.seen]
         for item in select.items:
             ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
-            bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
+            bag, term = as_column(self.view.bag, ref, [*self.used_names])
             self.used_names.add(fold_name(term))
             self.view = replace(self.view, bag=bag)
             seen.append(VisibleColumn(path, name_item(item), term))
         return Scope(self.view.bag, tuple(seen))
 
-    def _scalar(self, node: Subquery) -> ColumnRef:
+    def _scalar(self, node: Subquery) -> Expression:
         """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
         compiler = self.compiler
         if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
@@ -1009,7 +986,7 @@ class Subqueries:
         self.view = replace(self.view, bag=bag)
         sql = quote(value) if empty is None else f"coalesce({quote(value)}, {empty})"
         size = self.view.bag.size([value])
-        return ColumnRef(sql, frozenset([value]), size=size)
+        return Expression(sql, frozenset([value]), size=size)
 
 
 def unify_equal_values(bag: Bag, kinds: Mapping[str, str]) -> Bag:
@@ -1303,12 +1280,12 @@ class _Select:
         """Return an expression over aggregates and windows."""
         items = [(name, item) for name, item in self.items[:index] if item is not node]
 
-        def special(part: Node) -> ColumnRef | None:
+        def special(part: Node) -> Expression | None:
             answer = None if self.grouped else self.subqueries.answer(part)
             name = None if answer is not None else self._special(part, windows=windows)
             if name is None:
                 return answer
-            return ColumnRef(quote(name), frozenset([name]), size=self._size(name))
+            return Expression(quote(name), frozenset([name]), size=self._size(name))
 
         compiled = self.compiler.written(node, self.view, items, special)
         if compiled.outer:

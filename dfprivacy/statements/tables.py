@@ -395,7 +395,7 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     types = [kinds[column] for column in read.columns.values()]
     gate = reads(list(read.columns), types)
     plain = {name for name, sql in gate.items() if sql == quote(name)}
-    first = [rule for rule in read.conditions if rule.sure or rule.uses <= plain]
+    first = [rule for rule in read.conditions if rule.kind or rule.uses <= plain]
     columns = [
         f"{quote(column)}{' COLLATE C' if str(kinds[column]) == 'VARCHAR' else ''} AS {quote(name)}"
         for name, column in read.columns.items()

@@ -115,6 +115,14 @@ def test_long_chains_of_aliases(shared):
         dfp.explain(query, con=shared)
 
 
+@pytest.mark.parametrize(("first", "sign"), [("dp_count(*)", "+"), ("dp_count(*) > 5", "AND")])
+def test_long_chains_of_aliases_of_answers(first, sign, shared):
+    """Expressions over answers that double with every alias are refused like those over rows."""
+    doubled = ", ".join(f"a{i} {sign} a{i} AS a{i + 1}" for i in range(40))
+    with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
+        dfp.explain(f"SELECT {first} AS a0, {doubled} FROM visits", con=shared)
+
+
 def world(rows=""):
     """Return a connection with visits, a shop and their views, with the rows of a condition."""
     con = make_visits(rows, f"{OTHERS}; {SHOP}")
