@@ -101,8 +101,8 @@ from dfprivacy.statements.nodes import (
     text_of_query,
     walk,
 )
-from dfprivacy.statements.relations import OWNER
-from dfprivacy.statements.rows import about_all, find_range, list_keys, read_rows
+from dfprivacy.statements.relations import OWNER, Bag, chosen, list_uses
+from dfprivacy.statements.rows import about_all, find_range, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
@@ -148,7 +148,8 @@ def statement(select: Query, reader: Reader) -> Statement:
     for output in release.outputs:
         if names.count(fold_name(output.name)) > 1:
             raise refuse("two columns in the result", twice=output.name)
-    release.delta, release.selection, release.having = _having(select, release)
+    if select.having is not None:
+        release.delta, release.selection, release.having = _having(select, release)
     release.qualify = tuple(
         condition(node, release.written(node)) for node in (select.qualify,) if node is not None
     )
@@ -164,17 +165,24 @@ def statement(select: Query, reader: Reader) -> Statement:
         raise refuse("no dp_ call")
     named = {node.name for node in walk(select) if isinstance(node, Table)}
     release.givens = tuple(table for name, table in reader.givens.items() if name in named)
-    release.table_keys = list_keys(
-        compiler, [Expression(key.sql, key.uses) for key in release.keys]
-    )
-    key_table = compiler.key_table
-    public = () if key_table is None else key_table.bag.columns
-    mine = {quote(name) for name in {*release.columns} - {*public}}
-    for call in release.answers if release.table_keys is not None else ():
-        values = call.values or [""]  # count(*) would count public rows without a match
-        if not mine.issuperset(values):
-            raise refuse("keys of a public table")
+    if compiler.key_table is not None:
+        release.table_keys = _list_table_keys(release, compiler.key_table.bag)
     return release
+
+
+def _list_table_keys(release: Statement, public: Bag) -> list[Any]:
+    """Return all values of the keys over the public table that lists them."""
+    keys = [Expression(key.sql, key.uses) for key in release.keys]
+    mine = {quote(name) for name in {*release.columns} - {*public.columns}}
+    # count(*) would count public rows without a match
+    about_rows = all(mine.issuperset(call.values or [""]) for call in release.answers)
+    tables, is_listed = release.compiler.tables, list_uses(keys) <= frozenset(public.columns)
+    if not (keys and about_rows and is_listed) or tables.is_released(public, public.columns):
+        raise refuse("keys of a public table")
+    names = [f"key_{position}" for position in range(len(keys))]
+    rows = chosen(public, dict(zip(names, keys, strict=True)))
+    values = tables.list_different_rows(rows, names)
+    return values if len(keys) > 1 else [value for (value,) in values]
 
 
 def _modifiers(select: Select) -> tuple[tuple[Order, ...], int | None, int | None]:

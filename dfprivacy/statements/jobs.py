@@ -261,7 +261,7 @@ def check_keys(script: Script, keys: object) -> None:
         tuple(fold_name(key.name) for key in statement.keys) for statement in script.statements
     ]
     groupings, what = {*names} - {()}, ""
-    if keys is None or not script.statements:
+    if not script.statements:
         return
     if not groupings:
         what = "public keys were given to a statement without GROUP BY"
@@ -823,7 +823,8 @@ def open_job(
             ),
         )
         script = read(query, reader)
-        check_keys(script, keys)
+        if keys is not None:
+            check_keys(script, keys)
         plans = plan_script(script, terms, keys)
         empty = _without_rows(script, plans, engine)
         target = script.target
@@ -1013,17 +1014,12 @@ def filter_rows(
         # A text that is more is refused.
         _, bare = parse("SELECT 1 FROM rows", engine)
         _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
-        condition = select.where if isinstance(select, Select) else None
-        if (
-            not isinstance(select, Select)
-            or condition is None
-            or replace(select, where=None) != bare
-        ):
+        if not isinstance(select, Select) or replace(select, where=None) != bare:
             raise RefusedStatementError(
                 "this is more than a condition on rows",
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
-        parts = split_condition(compare_as_numbers(condition, scope))
+        parts = split_condition(compare_as_numbers(select.where, scope))
         rules = [compiler.write_condition(part, scope) for part in parts]
         used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
         tables.plan_columns(filtered_rows(bag, rules), used)

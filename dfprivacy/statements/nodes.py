@@ -426,7 +426,6 @@ def _with_list(json: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `x IN (a, b)` for `x = ANY([a, b])`, a subquery to DuckDB; else the same."""
     match json:
         case {
-            "subquery_type": "ANY",
             "comparison_type": "COMPARE_EQUAL",
             "child": value,
             "subquery": {
@@ -459,7 +458,7 @@ def read_node(json: Any) -> Any:
         return tuple(map(read_node, json))
     if not isinstance(json, dict):
         return json
-    json = _with_list(json)
+    json = _with_list(json) if json.get("subquery_type") == "ANY" else json
     cls, source = _find_class(json), json
     if cls is None:
         return _read_other(json, None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 
@@ -17,7 +15,6 @@ from dfprivacy.statements.expressions import Expression, is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Query, Select, Subquery, fold_name, walk
-from dfprivacy.statements.relations import chosen, list_uses
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
@@ -59,19 +56,6 @@ def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
         constants[name] = quote(column)
     return replace(scope, constants=constants), compiler
-
-
-def list_keys(compiler: Compiler, keys: Sequence[Expression]) -> list[Any] | None:
-    """Return all values of keys over the public table that lists them, if there is one."""
-    if compiler.key_table is None:
-        return None
-    tables, bag = compiler.tables, compiler.key_table.bag
-    uses = list_uses(keys)
-    if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
-        raise refuse("keys of a public table")
-    names = [f"key_{position}" for position in range(len(keys))]
-    values = tables.list_different_rows(chosen(bag, dict(zip(names, keys, strict=True))), names)
-    return values if len(keys) > 1 else [value for (value,) in values]
 
 
 def list_tables(reader: Reader) -> Tables:

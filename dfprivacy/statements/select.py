@@ -164,7 +164,9 @@ class Compiler:
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
         around: list[Expression] = []
-        for node in split_condition(compare_as_numbers(select.where, joint)):
+        has_texts = any(fact.kind == TEXT for fact in joint.bag.facts.values())
+        where = compare_as_numbers(select.where, joint) if has_texts else select.where
+        for node in split_condition(where):
             if holds(node, Subquery):
                 later.append(node)
                 continue
@@ -217,7 +219,7 @@ class Compiler:
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
         later, waiting, correlated = self.later, len(self.later), list[Expression]()
-        lateral = _is_beside(node)
+        lateral = isinstance(node.right, Derived) and _is_beside(node)
         try:
             if not lateral:
                 right, behind, over = self._collect_joins(node.right, used_names, sides)
@@ -645,8 +647,9 @@ class Compiler:
                     equal.append((mine, theirs))
                     continue
             others.append(term)
-        written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
-        self._check_once(left, right, how, equal, written)
+        if (left.single or right.single) and how in {"INNER", "LEFT"}:
+            written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
+            self._check_once(left, right, equal, written)
         bag = join_relations(left, right, how, equal, others)
         return replace(bag, facts={name: bag.facts[name] for name in columns})
 
@@ -654,7 +657,6 @@ class Compiler:
         self,
         left: Bag,
         right: Bag,
-        how: str,
         equal: Sequence[tuple[str, str]],
         written: Mapping[str, str],
     ) -> None:
@@ -664,7 +666,7 @@ class Compiler:
         """
         public, protected = (right, left) if left.owned else (left, right)
         names = [pair[left.owned] for pair in equal]
-        if public.owned or not protected.single or not names or how not in {"INNER", "LEFT"}:
+        if public.owned or not protected.single or not names:
             return
         is_unique = public.unique is not None and public.unique <= set(names)
         if is_unique or any(public.facts[name].matches for name in names):
@@ -883,8 +885,6 @@ _EQUALITIES = frozenset(("COMPARE_IN", *COMPARED)) - _ORDERED
 
 def compare_as_numbers(where: Any, scope: Scope) -> Any:
     """Mark the names of texts of files that a WHERE compares with numbers."""
-    if where is None or all(fact.kind != TEXT for fact in scope.bag.facts.values()):
-        return where
 
     def mark(part: Any) -> Any:
         if isinstance(part, Argument):
