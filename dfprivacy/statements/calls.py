@@ -59,7 +59,7 @@ from dfprivacy.statements.nodes import (
     fresh,
     literal,
     name_call,
-    parse,
+    parse_query,
     quote_if_needed,
     rebuild,
     rebuild_part,
@@ -150,7 +150,7 @@ def _read_clock(sort: str) -> str:
 def read_select(sql: str) -> Select:
     """Return the tree of a SELECT of ours."""
     with open_embedded(idle=True) as engine:
-        _, select = parse(sql, engine)
+        select = parse_query(sql, engine)
     assert isinstance(select, Select)  # noqa: S101 ours
     return select
 

@@ -81,7 +81,16 @@ from dfprivacy.statements.gate import (
     reads,
 )
 from dfprivacy.statements.names import Scope, VisibleColumn, split_condition
-from dfprivacy.statements.nodes import Select, fold_name, fresh, parse
+from dfprivacy.statements.nodes import (
+    Select,
+    fold_name,
+    fresh,
+    name_call,
+    parse,
+    parse_query,
+    rebuild,
+    text_of_query,
+)
 from dfprivacy.statements.relations import OWNER, stored
 from dfprivacy.statements.relations import filter_relation as filtered_rows
 from dfprivacy.statements.rules import refuse
@@ -761,17 +770,23 @@ def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     and remainders are those of whole numbers: those which >> and xor take, too.
     """
     result = read_released_rows(engine.sql(query))
-    with_bits = _QUOTIENTS.sub(lambda match: _WITH_BITS.get(match[0], match[0]), query)
-    if with_bits != query:
+    if any(name in query for name in _WITH_BITS):
+        text = text_of_query(_take_bits(parse_query(query, engine)), engine)
         try:
-            engine.sql(with_bits)
+            engine.sql(text)
         except duckdb.Error:
             raise refuse("whole quotient") from None
     return result
 
 
-_WITH_BITS = {"//": ">>", "%": ">>", "divide(": "xor(", "mod(": "xor("}
-_QUOTIENTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|//|%|\b(?:divide|mod)\(""")
+_WITH_BITS = {"//": ">>", "%": ">>", "divide": "xor", "mod": "xor"}
+
+
+def _take_bits(node: Any) -> Any:
+    """Return a tree with functions of bits in place of whole quotients and remainders."""
+    node = rebuild(node, _take_bits)
+    name = _WITH_BITS.get(name_call(node))
+    return node if name is None else replace(node, name=name)
 
 
 @contextmanager

@@ -774,6 +774,11 @@ def parse(
     return target, _query(words, engine, *(["named_param_map"] if parameters else []))
 
 
+def parse_query(text: str, engine: duckdb.DuckDBPyConnection) -> Query:
+    """Return the tree of a query of ours."""
+    return _query(_Words(text), engine)
+
+
 def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Query | None:
     """Return the tree of the query that defines a view; None where it is not said."""
     words = _Words(definition)
