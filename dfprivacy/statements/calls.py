@@ -819,11 +819,11 @@ def with_intervals(
     So is arithmetic with answers; `Statement` computes its ends.
     """
     columns: list[tuple[str, Node]] = []
-    aliases: dict[str, Node] = {}
+    aliases: dict[str, list[Any]] = {}
     for name, node in items:
         columns.append((name, node))
         steps = _steps(node, aliases) or []
-        aliases.setdefault(fold_name(name), node)
+        aliases.setdefault(fold_name(name), steps)
         called = [functions()[step.name] for step in steps if isinstance(step, Function)]
         noted = any(hasattr(s, at) for s in called for at in ("clipping", "searches", "ends"))
         ends = ("low", "high", "note") if noted or notes_limits else _ENDS
@@ -853,10 +853,12 @@ def _round_end(node: Node, end: Node) -> Node:
 
 
 _ENDS = ("low", "high")
+_MOST_STEPS = 10_000
+"""How many steps arithmetic with answers may have; longer texts of answers are refused."""
 _FLOATS = frozenset(("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
 
 
-def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
+def _steps(node: Node, aliases: Mapping[str, list[Any]]) -> list[Any] | None:
     """Return arithmetic with calls that have intervals, each sign behind its two operands.
 
     Rounding, NULLIF and COALESCE are passed over: `_round_end` rounds ends. None for any other.
@@ -870,8 +872,8 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     operands = node.operands if isinstance(node, Function) else []
     inner = None
     if isinstance(node, Name):
-        inner = aliases.get(fold_name(".".join(node.path)))
-    elif isinstance(node, Cast) and cast_to(node) in _WHOLE | _FLOATS:
+        return aliases.get(fold_name(".".join(node.path))) or None
+    if isinstance(node, Cast) and cast_to(node) in _WHOLE | _FLOATS:
         inner = node.operand
     elif name in {"round", "nullif", "ifnull"} and operands:
         inner = operands[0]
@@ -883,7 +885,8 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     if name not in _ARITHMETIC or None in sides or len(sides) > 2:
         return None
     left, right = [[0.0], *sides][-2:]
-    return [*(left or ()), *(right or ()), name]
+    steps = [*(left or ()), *(right or ()), name]
+    return steps if len(steps) <= _MOST_STEPS else None
 
 
 _ANY = {

@@ -115,12 +115,14 @@ def test_long_chains_of_aliases(shared):
         dfp.explain(query, con=shared)
 
 
+@pytest.mark.parametrize("intervals", [False, True])
 @pytest.mark.parametrize(("first", "sign"), [("dp_count(*)", "+"), ("dp_count(*) > 5", "AND")])
-def test_long_chains_of_aliases_of_answers(first, sign, shared):
+def test_long_chains_of_aliases_of_answers(first, sign, intervals, shared):
     """Expressions over answers that double with every alias are refused like those over rows."""
     doubled = ", ".join(f"a{i} {sign} a{i} AS a{i + 1}" for i in range(40))
+    query = f"SELECT {first} AS a0, {doubled} FROM visits"
     with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
-        dfp.explain(f"SELECT {first} AS a0, {doubled} FROM visits", con=shared)
+        dfp.explain(query, con=shared, intervals=intervals)
 
 
 def world(rows=""):
