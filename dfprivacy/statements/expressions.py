@@ -920,25 +920,42 @@ def check_constants(
 ) -> None:
     """Refuse a text constant that is no value of the type it is compared with or cast to.
 
-    It would fail on every row. A row on which an expression fails counts as NULL, so that the
-    answer would be about no rows. `find_kind` returns the type of a column, "" for others.
+    It would fail on every row, and so would a cast between types of which DuckDB makes none. A row
+    on which an expression fails counts as NULL, so that the answer would be about no rows.
+    `find_kind` returns the type of a column, "" for others.
     """
+
+    def find_type(part: Expression) -> str:
+        return type_name(part.node.type) if isinstance(part.node, Cast) else find_kind(part)
+
     texts = [text for text in (find_text(part.node) for part in parts) if text is not None]
     expected = ""
-    if isinstance(node, Cast):
-        expected = "" if node.tries else type_name(node.type)
+    if isinstance(node, Cast) and not node.tries:
+        expected = type_name(node.type)
+        base, kind = find_base_type(find_type(parts[0])), find_base_type(expected)
+        if base in _PARSED - {"UUID"} and not _is_castable(base, kind):
+            raise refuse("cast between types", base=base, kind=kind)
     elif texts and isinstance(node, Operator) and node.sort in _COMPARISONS:
-        kinds = (
-            type_name(part.node.type) if isinstance(part.node, Cast) else find_kind(part)
-            for part in parts
-        )
-        expected = next(filter(None, kinds), "")
+        expected = next(filter(None, map(find_type, parts)), "")
     name = find_base_type(expected)
     for text in texts if name in _PARSED else ():
         if not _is_readable(text, expected):
-            example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
-            example = _EXAMPLES.get(name, example)
+            example = _write_example(name)
             raise refuse("constant", text=repr(text), kind=expected, example=example)
+
+
+def _write_example(kind: str) -> str:
+    """Return a constant of a type."""
+    moment_or_number = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in kind else "7"
+    return _EXAMPLES.get(kind, moment_or_number)
+
+
+@cache
+def _is_castable(base: str, kind: str) -> bool:
+    """Return True if DuckDB makes a value of one type from a value of another."""
+    with open_embedded(idle=True) as engine:
+        cast = f"SELECT TRY_CAST(CAST({_write_example(base)} AS {base}) AS {kind}) IS NOT NULL"
+        return engine.execute(cast).fetchone() == (True,)
 
 
 def find_other_spellings(text: str) -> str:

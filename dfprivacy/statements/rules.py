@@ -217,6 +217,9 @@ ESCAPE = LIKE with such an ESCAPE: a pattern or escape that is no constant, or a
     -> x LIKE '50!%' ESCAPE '!'
 constant = {text}: it can't be read as {kind}, so that no row would fulfill a condition on it
     -> write a constant of that type: {example}
+cast between types = CAST from {base} to {kind}: DuckDB has none, and every row would be NULL
+    -> epoch(t) makes a number of a time, to_timestamp(x) a time of a number; or cast to VARCHAR
+    first
 CAST = CAST to this type: it is not on the list of types whose values are plain
     -> {near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, TIMESTAMP
 aggregate = {name}(...): it is as exact as the rows it aggregates

@@ -73,3 +73,30 @@ def test_a_constant_is_refused_where_duckdb_fails(connection, condition, context
         rows = answer.fetchall() if context != "a frame" else answer.to_pylist()
         (count,) = rows[0] if context != "a frame" else rows[0].values()
         assert abs(count - expected) < 10  # fails in 1 of e^190 runs
+
+
+VALUES = {
+    "BOOLEAN": "true", "UTINYINT": "7", "BIGINT": "7", "DOUBLE": "7", "DECIMAL(9, 2)": "7",
+    "DATE": "'2026-01-31'", "TIME": "'12:30:00'", "TIMESTAMP": "'2026-01-31 12:30:00'",
+    "TIMESTAMPTZ": "'2026-01-31 12:30:00+00'", "VARCHAR": "'7'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", VALUES)
+def test_casts_that_duckdb_lacks_are_refused(source):
+    """A cast of a column or of another cast is refused if it fails for every value of its type."""
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE t AS SELECT {VALUES[source]}::{source} AS x FROM range(9)")
+    for target in VALUES:
+        for column in ("x", f"x::{source}"):
+            query = f"SELECT count({column}::{target}) AS n FROM t"
+            try:
+                expected = con.execute(query).fetchall()
+            except duckdb.ConversionException as error:
+                expected = str(error)
+            if "Unimplemented type for cast" in expected:
+                with pytest.raises(dfp.RefusedStatementError, match="DuckDB has none"):
+                    dfp.explain(query, con=con)
+            else:
+                answered = dfp.sql(query, con=con, epsilon=1e9).fetchall()
+                assert answered == expected or source == "VARCHAR"
