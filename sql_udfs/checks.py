@@ -22,7 +22,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.measurement.linear import Equal
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.forms import Form, build_part, example_calls, find_statistic, list_forms
+from dfprivacy.statistics.forms import Form, build_part, example_calls, functions, list_forms
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.function import Column, Function, check_account
@@ -72,7 +72,7 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
 
 def _statistic(name: str) -> type[Statistic]:
     """Return the statistic that a function asks, with its interval or without."""
-    statistic = find_statistic(name.removesuffix("_interval"))
+    statistic = functions().get(name.removesuffix("_interval"))
     assert statistic is not None  # noqa: S101 its macro calls it by a name that is there
     return statistic
 

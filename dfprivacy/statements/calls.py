@@ -39,6 +39,7 @@ from dfprivacy.statements.nodes import (
     Argument,
     Case,
     Cast,
+    Constant,
     Derived,
     Distinct,
     EndOfSteps,
@@ -69,7 +70,7 @@ from dfprivacy.statements.nodes import (
 )
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
-from dfprivacy.statistics.forms import Form, example_calls, find_statistic, functions, list_forms
+from dfprivacy.statistics.forms import Form, example_calls, functions, list_forms
 
 CLOCK: ContextVar[datetime] = ContextVar("clock")
 """The time at which a statement is planned: all of it sees the same one."""
@@ -564,7 +565,7 @@ def read_call(
     """
     name = node.name
     function = name.removesuffix("_interval")
-    statistic = find_statistic(function)
+    statistic = functions().get(function)
     if statistic is None or (name != function and not statistic.has_interval):
         raise _unknown(name)
     for item in node.operands:  # DuckDB's tree has dp_count() for dp_count(*)
@@ -680,7 +681,8 @@ def _read_form(
                         continue
                     form, constants = replace(form, constants=()), {}  # noqa: PLW2901 without
             about = [values[column] for column in form.columns]
-            return form, constants, about, _read_epsilon(node, values)
+            epsilon = _read_epsilon(node, values["epsilon"]) if "epsilon" in values else None
+            return form, constants, about, epsilon
     raise _wrong(function)
 
 
@@ -689,7 +691,7 @@ def _constant(form: Form, name: str, node: Node) -> Any:
         if name_call(node) != "list_value" or not isinstance(node, Function):
             raise refuse("no constant", what="a list of numbers")
         return tuple(number(item, "a list of numbers") for item in arguments(node))
-    span = read_span(node) if form.is_end(name) else None
+    span = None if isinstance(node, Constant) or not form.is_end(name) else read_span(node)
     if span is not None or (form.is_end(name) and cast_to(node) in _MOMENTS):
         if not form.sample.answers_in_kind:
             raise refuse("dates as bounds", function=f"dp_{form.statistic.kind}")
@@ -723,11 +725,9 @@ def _bind(node: Function, forms: Iterable[tuple[str, ...]]) -> Iterator[dict[str
             yield dict(zip(labels, node.operands, strict=True))
 
 
-def _read_epsilon(call: Function, values: Mapping[str, Node]) -> Epsilon | None:
-    """Return the epsilon of a call, if it names one; a large one has to go by its name."""
-    if "epsilon" not in values:
-        return None
-    epsilon = Epsilon(positive_number("epsilon", number(values["epsilon"], "an epsilon")))
+def _read_epsilon(call: Function, value: Node) -> Epsilon:
+    """Return the epsilon that a call names; a large one has to go by its name."""
+    epsilon = Epsilon(positive_number("epsilon", number(value, "an epsilon")))
     is_named = any(fold_name(argument.name) == "epsilon" for argument in call.arguments)
     if epsilon.value > MOST_POSITIONAL_EPSILON and not is_named:
         amount = f"{float(epsilon.value):g}"
@@ -740,7 +740,7 @@ def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
     values = next(_bind(node, _KEEP_FORMS), None)
     if values is None:
         raise _wrong(KEEP)
-    epsilon = _read_epsilon(node, values)
+    epsilon = _read_epsilon(node, values["epsilon"]) if "epsilon" in values else None
     return number(values["delta"], "a delta"), epsilon
 
 

@@ -67,7 +67,6 @@ from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
     Scope,
     refuse_table_function,
-    require_handling,
 )
 from dfprivacy.statements.nodes import (
     Derived,
@@ -204,7 +203,6 @@ def _keys(
 ) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
     """Return the keys of GROUP BY, and the grouping sets, the finest first."""
     grouped, sets = select.keys, select.sets
-    require_handling(select)
     if sets == ((),):
         raise refuse("GROUP BY ()")
     if select.groups_all:

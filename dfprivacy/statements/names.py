@@ -249,12 +249,6 @@ def is_plain(query: Query) -> bool:
     return not any(parts) and not list_aggregates(query.items)
 
 
-def require_handling(select: Select) -> None:
-    """Refuse a SELECT with groups of an unknown kind."""
-    if not select.groups_all and select.handling != "STANDARD_HANDLING":
-        raise refuse_part("aggregate_handling")
-
-
 def list_operands(call: Function | Over) -> list[Node]:
     """Return the arguments of an aggregate or window, without *; none may have a name."""
     if any(argument.name for argument in call.arguments):

@@ -340,6 +340,7 @@ _IGNORED = words(
     "materialized"
 )
 _IGNORED_BELOW = frozenset(("materialized",))
+_HANDLINGS = ("STANDARD_HANDLING", "FORCE_AGGREGATES")
 _PATH_PARTS = ("catalog_name", "schema_name", "table_name")
 _DEFAULTS = {"type": "ORDER_MODIFIER", "nearest_count": 1, "nearest_order_type": "ASCENDING"}
 _NOTHING: tuple[dict[str, Any], ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
@@ -467,6 +468,8 @@ def read_node(json: Any) -> Any:
         source["children"] = [json.get(part) for part in operands]
     ignored = [[part] for part in _PATH_PARTS] if cls is Table else []
     unknown = _find_unread(source, [*(path for path, _ in _FIELDS[cls].values()), *ignored])
+    if cls is Select and json.get("aggregate_handling") not in _HANDLINGS:
+        unknown = unknown or "aggregate_handling"
     if unknown is not None:
         return _read_other(json, unknown)
     values: dict[str, Any] = {}

@@ -65,7 +65,6 @@ from dfprivacy.statements.names import (
     refuse_view,
     require,
     require_apart,
-    require_handling,
     split_condition,
     unfold_star,
 )
@@ -233,7 +232,11 @@ class Compiler:
             way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
         right, conditions, names = _by_names(node, left, right, over=over)
         conditions += correlated
-        right, behind, nearest = self._nearest(node, left, right, behind)
+        right, behind, nearest = (
+            self._nearest(node, left, right, behind)
+            if node.sort == "ASOF"
+            else (right, behind, list[Expression]())
+        )
         conditions += nearest
         if over:
             left, around, joint = [], [], True
@@ -302,12 +305,9 @@ class Compiler:
     ) -> tuple[list[Scope], list[Expression], list[Expression]]:
         """Return the right side of an ASOF JOIN with the time of the row after, and its condition.
 
-        Other joins stay as they are.
         Among right rows that are equal by what else is compared, a left row meets the last one
         whose time is not after its own. Rows of one time are told apart by the whole row.
         """
-        if node.sort != "ASOF":
-            return [*right], behind, []
         parts = split_condition(node.condition)
         bounds = [p for p in parts if isinstance(p, Operator) and COMPARED.get(p.sort) in _NEAREST]
         scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
@@ -1160,7 +1160,6 @@ class _Select:
     def __post_init__(self) -> None:
         """Read FROM and WHERE, and find out if rows are grouped."""
         select = self.node
-        require_handling(select)
         sets = select.sets
         if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(select.keys)))):
             raise refuse("group_sets")

@@ -119,16 +119,6 @@ def functions() -> dict[str, type[Statistic]]:
     }
 
 
-def find_statistic(name: str) -> type[Statistic] | None:
-    """Return the statistic of an SQL function, or None."""
-    statistics = [
-        statistic
-        for statistic in STATISTICS.values()
-        if name in sql_names(statistic) and list_forms(statistic)
-    ]
-    return statistics[-1] if statistics else None
-
-
 @cache
 def list_forms(statistic: type[Statistic]) -> tuple[Form, ...]:
     """Return the ways to call the function of a statistic, without an epsilon of its own."""
