@@ -7,14 +7,16 @@ listener or of the Flight SQL listener, or fetches again an answer that a client
 the same ticket, also while its first fetch runs), one of three workers goes on to its next step, a
 worker is killed there or within a write, a client cancels its statement or leaves, all workers are
 killed and the ledgers opened again, the disk has room for some bytes only, the system gives no
-random bytes. The steps of a worker are: before the charge, between draw and write, after the write,
-before the answer is sent. Both listeners run, on ports, with clients that log in. Workers are
-threads of which one runs at a time. They run the code of `dfprivacy.server.workers` over frames in
-place of SQL. A killed one changes no file any more. After the schedule, two laws must hold:
+random bytes. The steps of a worker are: after the plan, before the charge, between draw and write,
+after the write, before the answer is sent. Both listeners run, on ports, with clients that log in.
+Workers are threads of which one runs at a time. They run the code of `dfprivacy.server.workers`
+over frames in place of SQL. A killed one changes no file any more. After the schedule, three laws
+must hold:
 
 1. Each answer that a client has seen is in the ledger, and its charge too.
 2. A statement about one version of the data was charged once, if it has an answer, and once more
    for each draw that failed. The errors of these are the only ones that may depend on a draw.
+3. The prices that clients were told add up to no more than the charges.
 
 Prints how often each event and outcome came up. Ends with an error if a schedule breaks a law.
 """
@@ -160,7 +162,7 @@ class SimulatedWorker:
     def __init__(self, reader: FrameReader) -> None:
         self.reader, self.statement = reader, ""
         self.changes_left: int | None = None
-        self.drops = 0
+        self.drops, self.price = 0, 0.0
         self.is_killed = self.is_over = self.breaks_draw = self.has_failed = False
         self.analyst, self.client = "", None
         self.reply: Future[Seen] = Future()
@@ -173,6 +175,7 @@ class SimulatedWorker:
         try:
             self.pause()
             answer: Answer | ServerError = self.reader.answer(*request)
+            self.price = answer.price
             self.pause()
         except Killed:
             pass
@@ -428,7 +431,9 @@ class FrameConnection:
     """Statements over a frame, in the place of `dfp.connect`."""
 
     def sql(self, statement: str, **terms: float) -> SimpleNamespace:
-        """Release the answer."""
+        """Release the answer, after another step of its worker."""
+        if (worker := getattr(CURRENT, "worker", None)) is not None:
+            worker.pause()
         _, question, by = STATEMENTS[statement]
         if by:
             table = dfp.frame(FRAME).group_by(*by).agg(question, **terms).to_arrow()
@@ -560,6 +565,8 @@ class Schedule:
         reported = sum(name_outcome(worker.reply.result()) == CHARGED_FAILURE for worker in failed)
         if not stored + reported <= charges.total() <= stored + len(failed):
             return f"{charges.total()} charges of {stored} answers and {reported} failed draws"
+        if sum(worker.price for worker in self.ended) > ledger.history()["epsilon"].sum():
+            return "prices were told that were not charged"
         for question, count in charges.items():
             failures = [worker for worker in failed if STATEMENTS[worker.statement][0] == question]
             if count > 1 + len(failures):

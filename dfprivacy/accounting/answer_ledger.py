@@ -38,6 +38,8 @@ class AnswerLedger(Ledger):
         super().__init__(path)
         self._debt: tuple[str, Charge, str | None, str | None] | None = None
         self._mark = ""
+        self.has_charged = False
+        """True if a charge was written since a caller has set it to False."""
 
     def charge(
         self, dataset: str, charge: Charge, *, note: str | None = None, analyst: str | None = None
@@ -59,6 +61,7 @@ class AnswerLedger(Ledger):
                 return  # by another process: `settle` says so
             answer = release_entry(dataset, fingerprint, content)
             writing.append([self._charge_debt(writing.log), answer], content)
+            self.has_charged = True
         self._debt, self._mark = None, ""
 
     def settle(self) -> bool:
@@ -76,6 +79,7 @@ class AnswerLedger(Ledger):
                 if self._mark in writing.log.releases:
                     return False
                 writing.append([self._charge_debt(writing.log)])
+                self.has_charged = True
             if self._mark:
                 raise LedgerFileError(
                     f"the ledger {str(self.path)!r} could not store an answer that was charged",

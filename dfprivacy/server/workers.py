@@ -124,11 +124,12 @@ class DatasetReader:
                 return Answer(pa.table({"QUERY PLAN": lines}))
             if not plan.remembered:
                 self._require_approval(analyst, statement, plan.epsilon)
+            self.ledger.has_charged = False
             while (result := self._draw(statement, terms)) is None:
                 plan = self._real.explain(statement, **terms)
             left = self.ledger.remaining(self.name, analyst=analyst)
         cost, price = plan.cost, plan.epsilon
-        if plan.remembered:
+        if price and not self.ledger.has_charged:
             cost, price = f"answered again, at no cost ({cost})", 0.0
         hint = "" if terms.get("intervals") else "; SET dfprivacy.intervals = on shows intervals"
         notice = "\n".join(

@@ -18,8 +18,8 @@ from dfprivacy.accounting.answer_ledger import AnswerLedger
 def test_answers_are_charged_and_charged_once(schedules):
     """Each answer that was seen is in the ledger with its charge, and none was charged twice.
 
-    Clients of both listeners see them. A draw that failed is charged besides. The faults that
-    matter do come up.
+    No price was told that was not charged. Clients of both listeners see them. A draw that failed
+    is charged besides. The faults that matter do come up.
     """
     counts: Counter[str] = Counter()
     for seed in range(schedules):
