@@ -225,7 +225,7 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
         future = asyncio.run_coroutine_threadsafe(answer, self._loop)
         while not wait([future], 0.2).done:
             if context.is_cancelled():
-                session.cancel()
+                self._loop.call_soon_threadsafe(session.cancel)
         return future.result()
 
     def get_flight_info(
