@@ -22,7 +22,7 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align, category_expression, key_expressions
 from dfprivacy.engine.run import collect, run_guarded
-from dfprivacy.engine.terms import add_up, distinct, read_sums, with_terms
+from dfprivacy.engine.terms import add_up, add_up_in_polars, distinct, with_terms
 from dfprivacy.engine.units import (
     PLACE,
     UnitRows,
@@ -169,8 +169,9 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
         rows = rows.filter(rows.mark_first(unit.groups))
     size = max(rows.keys.num_rows, 1)
     frame: Any = pl.DataFrame({_ENTRY: rows.units * size + rows.groups, PLACE: rows.places})
-    lazy = nw.from_native(frame.hstack(pl.from_arrow(rows.columns)).lazy())
-    entries = collect(lazy.group_by(_ENTRY).agg(*read_sums(added, engine), nw.col(PLACE).min()))
+    lazy = frame.hstack(pl.from_arrow(rows.columns)).lazy()
+    totals = add_up_in_polars(added, shifted=engine.is_polars())
+    entries = collect(nw.from_native(lazy.group_by(_ENTRY).agg(*totals, pl.col(PLACE).min())))
     units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
     places, sums = entries.column(PLACE).to_numpy(), entries.drop_columns([_ENTRY, PLACE])
     table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), added)

@@ -117,15 +117,19 @@ def add_up(
     Rows of units have no type `numbers`. Sums of floats that are not exact, which are made again
     with integers, may be NULL.
     """
-    if not frame.implementation.is_duckdb():
-        sums = read_sums(sources, frame.implementation)
-        return frame.group_by(*names).agg(*sums) if names else frame.select(*sums)
-    kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
+    engine = frame.implementation
     native: Any = frame.to_native()
-    aggregates = [*names, *_duckdb_sums(sources, kind)]
-    added: nw.LazyFrame[Any] = nw.from_native(
-        native.aggregate(", ".join(aggregates), ", ".join(names))
-    )
+    if engine.is_polars():
+        sums = add_up_in_polars(sources, shifted=True)
+        native = native.group_by(*names).agg(sums) if names else native.select(sums)
+    elif engine.is_duckdb():
+        kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
+        aggregates = [*names, *_duckdb_sums(sources, kind)]
+        native = native.aggregate(", ".join(aggregates), ", ".join(names))
+    else:
+        totals = _read_sums(sources, engine)
+        return frame.group_by(*names).agg(*totals) if names else frame.select(*totals)
+    added: nw.LazyFrame[Any] = nw.from_native(native)
     return added
 
 
@@ -148,7 +152,28 @@ def _duckdb_sums(sources: Sequence[Source], kind: str | None) -> Iterator[str]:
             yield f"CAST({total} AS BIGINT) AS {sum_name(index, position)}"
 
 
-def read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
+def add_up_in_polars(sources: Sequence[Source], *, shifted: bool) -> list[pl.Expr]:
+    """Return the exact sums of terms, which polars has written `shifted`, another engine not."""
+    sums = []
+    for index, source in enumerate(sources):
+        first = pl.col(_term_name(index, 1 if source.terms else 0))
+        rows = (first.count() if source.columns else pl.len()).cast(pl.Int64)
+        sums.append(rows.alias(sum_name(index)))
+        for position, term in enumerate(source.terms, start=1):
+            values = pl.col(_term_name(index, position))
+            total = values.sum().cast(pl.Int64)
+            if isinstance(term, Distinct):
+                total = values.n_unique().cast(pl.Int64) - values.is_null().any().cast(pl.Int64)
+            elif isinstance(term, Above):  # multiplied once, not row by row
+                below = shifted and _is_counted_below(term, source)
+                total = (rows - total if below else total) * term.weight
+            elif shifted and _is_shifted(term, source):
+                total -= rows * _SHIFT
+            sums.append(total.alias(sum_name(index, position)))
+    return sums
+
+
+def _read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
     """Return the exact sums of terms that an engine has written, in the words of narwhals."""
     sums = []
     for index, source in enumerate(sources):
@@ -158,24 +183,16 @@ def read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.E
         rows = nw.col(_term_name(index, 0 if not source.terms else 1)).count().cast(nw.Int64)
         sums.append(rows.alias(sum_name(index)))
         for position, term in enumerate(source.terms, start=1):
+            values = nw.col(_term_name(index, position))
+            total = values.sum().cast(nw.Int64)
             if isinstance(term, Distinct):
-                values = nw.col(_term_name(index, position))
-                counted = distinct(values)
+                total = distinct(values)
                 if engine.is_ibis():  # its polars counts NULL: among values and ones alike
                     ones = nw.when(~values.is_null()).then(nw.lit(1))
-                    counted = counted - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
-                sums.append(counted.alias(sum_name(index, position)))
-                continue
-            total = nw.col(_term_name(index, position)).sum()
-            if isinstance(term, Above):  # multiplied once, not row by row
-                total = total.cast(nw.Int64)
-                if engine.is_polars() and _is_counted_below(term, source):
-                    total = rows - total
-                sums.append((total * term.weight).alias(sum_name(index, position)))
-                continue
-            if engine.is_polars() and _is_shifted(term, source):
-                total = total - rows * _SHIFT
-            sums.append(total.cast(nw.Int64).alias(sum_name(index, position)))
+                    total = total - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
+            elif isinstance(term, Above):  # multiplied once, not row by row
+                total *= term.weight
+            sums.append(total.alias(sum_name(index, position)))
     return sums
 
 
