@@ -345,25 +345,32 @@ def finding_draws(plan: Plan) -> list[tuple[Epsilon | Rho, str]]:
     ]
 
 
-def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
-    """Return a noisy histogram; bins beyond the last that stands out are extrapolated."""
+def add_noise_to_sizes(
+    exact: Integers, loss: Epsilon | Rho, largest: int = LARGEST_LIMIT
+) -> NoisySizes:
+    """Return a noisy histogram; bins beyond the last that stands out are extrapolated.
+
+    No unit has more than the `largest` number of rows or groups.
+    """
     step = 1 if len(exact) == 1 else UNIT_MEAN
     noise = loss.noise(step, step * step)
     coordinates = add_to(exact, noise).astype(np.float64) / step
-    counts = coordinates.sum(axis=0)
+    is_possible = np.append(0, CANDIDATES[:-1]) < largest
+    counts = coordinates.sum(axis=0) * is_possible
     deviation = math.sqrt(len(exact) * noise.variance) / step
     units, hidden = estimate_tail(counts, deviation)
-    chance = _SUSPICION / len(_WINDOWS) / len(counts)
+    chance = _SUSPICION / len(_WINDOWS) / np.count_nonzero(is_possible)
     heights = {
         size: exact_height(size * len(exact), chance, laplace=is_laplace(noise))
         * (find_scale(noise) / step)
         for size in _WINDOWS
     }
     means = coordinates[1] if len(exact) > 1 else None
-    largest = CANDIDATES[units > 0].max(initial=0)
-    is_next = (largest < CANDIDATES) & (2 * largest >= CANDIDATES)
+    last = CANDIDATES[units > 0].max(initial=0)
+    is_next = (last < CANDIDATES) & (2 * last >= CANDIDATES)
     following, suspects = np.where(is_next, counts, 0.0), find_suspects(counts, units, heights)
     unseen = math.floor(heights[1] + _NORMAL * deviation)
+    hidden = hidden * is_possible
     return NoisySizes(units, hidden, suspects, following, deviation, unseen, means)
 
 
@@ -586,7 +593,8 @@ def find_counted_shares(
     lows, highs = find_share_ends(sizes, limits)
     lows = np.minimum(lows * of_groups.low, shares)
     highs = np.maximum(highs * of_groups.high, shares)
-    return [CountedShare(*ends, sizes.unseen) for ends in zip(shares, lows, highs, strict=True)]
+    unseen = max(sizes.unseen, of_groups.unseen)
+    return [CountedShare(*ends, unseen) for ends in zip(shares, lows, highs, strict=True)]
 
 
 def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats]:
@@ -609,15 +617,6 @@ def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats
     lows = lowest / np.maximum(lowest + most_lost, _TINY)
     highs = highest / np.maximum(highest + least_lost, _TINY)
     return lows, np.where(highest > 0, highs, 1.0)
-
-
-def without_impossible(sizes: NoisySizes, largest: int | None) -> NoisySizes:
-    """Return noisy sizes without units of more than the `largest` number of entries, if any."""
-    if largest is None:
-        return sizes
-    possible = np.append(0, CANDIDATES[:-1]) < largest
-    names = "units", "hidden", "suspects", "following"
-    return replace(sizes, **{name: getattr(sizes, name) * possible for name in names})
 
 
 def find_evenness(by_groups: NoisySizes) -> float:
@@ -761,14 +760,21 @@ def _lost_of_sum(
 def _entries_within(
     by_groups: NoisySizes | None, limit: int | None, public_groups: int | None
 ) -> tuple[CountedShare, str | None]:
-    """Return the share of the entries of units within a limit of groups, and a note on others."""
+    """Return the share of the entries of units within a limit of groups, and a note on others.
+
+    Units that noise may hide can be in all groups, where their number is public.
+    """
     if by_groups is None or limit is None or limit >= (public_groups or math.inf):
         return CountedShare(1.0, 1.0, 1.0), None
     expected, sizes = _estimate_units(by_groups), np.minimum(SIZES, public_groups or math.inf)
-    share = float(np.minimum(sizes, limit) @ expected) / max(float(sizes @ expected), _TINY)
+    counted, unseen = float(np.minimum(sizes, limit) @ expected), by_groups.unseen
+    share = counted / max(float(sizes @ expected), _TINY)
     low, high = (float(end[0]) for end in find_share_ends(by_groups, np.asarray([limit])))
+    if public_groups is not None:
+        low = min(low, counted / max(counted + unseen * (public_groups - limit), _TINY))
+        unseen = 0
     note = suspects_note(by_groups, limit, "groups")
-    return CountedShare(share, min(low, share), max(high, share), by_groups.unseen), note
+    return CountedShare(share, min(low, share), max(high, share), unseen), note
 
 
 def choose_limits(
@@ -787,7 +793,6 @@ def choose_limits(
     candidates: Sequence[int | None] = [named.max_groups]
     every = of_unit = 1.0
     if by_groups is not None:
-        by_groups = without_impossible(by_groups, public_groups)
         expected = _estimate_units(by_groups)
         every = max(float(SIZES @ expected), 1.0)
         of_unit = max(every / max(float(expected.sum()), 1.0), 1.0)
@@ -881,7 +886,9 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
     by_groups, public_number = None, float(public_groups or 1)
     number = GroupNumber(public_number, np.array([public_number]), np.ones(1))
     if sizes.by_groups is not None:
-        by_groups = add_noise_to_sizes(sizes.by_groups, shares["groups"])
+        by_groups = add_noise_to_sizes(
+            sizes.by_groups, shares["groups"], public_groups or LARGEST_LIMIT
+        )
     if by_groups is not None and _has_secret_groups(plan):
         noise = shares["number"].noise(1, 1)
         counted = float(add_to(np.asarray([sizes.number]), noise)[0])

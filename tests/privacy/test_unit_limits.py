@@ -684,3 +684,19 @@ def test_limits_are_not_far_beyond_the_largest_unit():
         ratios.append(answer.limits.max_rows / sizes.max())
     assert np.median(ratios) < 1
     assert max(ratios) < 3
+
+
+def test_shares_leave_room_for_units_in_all_public_groups():
+    """A named share leaves room for as many units in every group as the noise may hide."""
+    groups = [*range(12)]
+    single = {"u": np.arange(1900), "g": np.arange(1900) % 12}
+    frame = pl.DataFrame(single).vstack(
+        pl.DataFrame({"u": np.repeat(np.arange(1900, 1980), 12), "g": groups * 80})
+    )
+    private = frame.dp(unit="u").group_by("g", keys=groups)
+    for _ in range(20):
+        page = repr(dfp.show(private.count(epsilon=1)))
+        limit = int(re.search(r"max_groups=(\d+)", page)[1])
+        counted = (1900 + 80 * limit) / len(frame)
+        shares = [float(share) / 100 for share in re.findall(r"at least about ([\d.]+) %", page)]
+        assert all(share <= counted for share in shares)
