@@ -140,12 +140,13 @@ class Scope:
             close = f"a name with a dot stands in double quotes: {quote(name)}; "
         else:
             close = nearly(name, visible_names)
-        return MissingColumnError(
-            f"no table in FROM has a column {name!r}",
-            hint=f"{close}the columns are "
-            f"{', '.join(map(repr, visible_names[:20]))}; text stands in "
-            f"single quotes, '{name}', and double quotes make a name",
+        hint = (
+            f"{close}the columns are {', '.join(map(repr, visible_names[:20]))}; text stands in "
+            f"single quotes, '{name}', and double quotes make a name"
         )
+        if name.isdecimal() or not visible_names:
+            hint = "names of columns are texts in SQL: pass frame.rename(columns=str)"
+        return MissingColumnError(f"no table in FROM has a column {name!r}", hint=hint)
 
 
 def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None:  # noqa: FBT001 the condition

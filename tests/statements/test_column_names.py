@@ -1,6 +1,7 @@
 """No name of a column, alias or table changes an answer, whatever names the package generates."""
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -112,3 +113,13 @@ def test_a_column_is_called_as_duckdb_calls_it(expression):
     query = f"SELECT {expression}, dp_count({expression}) FROM t GROUP BY ALL"
     plan = dfp.explain(query, con=con, delta=1e-6)
     assert [name for name, _ in plan.columns] == con.sql(query).columns
+
+
+def test_a_number_as_a_name_is_renamed_as_the_hint_says():
+    """A column of pandas whose name is a number has no name in SQL until it is made a text."""
+    frame = pd.DataFrame({0: [1.0, 2.0] * 500, 1: 1})
+    query = 'SELECT AVG("0") AS m FROM t'
+    with pytest.raises(dfp.DPError) as raised:
+        dfp.sql(query, t=frame, epsilon=1)
+    assert "frame.rename(columns=str)" in raised.value.hint
+    assert dfp.sql(query, t=frame.rename(columns=str), epsilon=1e6)["m"][0] == pytest.approx(1.5)
