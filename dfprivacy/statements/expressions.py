@@ -922,7 +922,7 @@ def check_constants(
 
     It would fail on every row, and so would a cast between types of which DuckDB makes none. A row
     on which an expression fails counts as NULL, so that the answer would be about no rows.
-    `find_kind` returns the type of a column, "" for others.
+    `find_kind` returns the type of an expression, "" where none is known.
     """
 
     def find_type(part: Expression) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-import duckdb
-
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
@@ -25,12 +23,7 @@ def find_range(expression: Expression, scope: Scope, tables: Tables) -> Bounds |
     for seen in scope.seen:
         if seen.choices is not None and quote(seen.column) == expression.sql:
             return seen.choices
-    with suppress(DPError, duckdb.Error):
-        used = [name for name in scope.bag.columns if name in expression.uses]
-        planned = tables.plan_columns(scope.bag, used)
-        if str(planned.project(expression.sql).types[0]) == "BOOLEAN":
-            return Bounds(0, 1)
-    return None
+    return Bounds(0, 1) if tables.find_kind(scope.bag, expression) == "BOOLEAN" else None
 
 
 def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:

@@ -12,11 +12,12 @@ import duckdb
 
 from dfprivacy.engine.files import RowCondition, quote
 from dfprivacy.engine.run import run_guarded
-from dfprivacy.errors import InvalidQuestionError, MissingColumnError
+from dfprivacy.errors import DPError, InvalidQuestionError, MissingColumnError
 from dfprivacy.statements.expressions import (
     FLOATS,
     SINGLE,
     WHOLE,
+    Expression,
     are_comparable,
     find_base_type,
     one_float,
@@ -276,6 +277,13 @@ class Tables:
     def find_type(self, bag: Bag, name: str) -> str:
         """Return the type of a column."""
         return self.kinds(bag, [name])[name]
+
+    def find_kind(self, bag: Bag, expression: Expression) -> str:
+        """Return the type of an expression over the rows of a relation; "" where none is known."""
+        names = [name for name in bag.columns if name in expression.uses]
+        with suppress(DPError, duckdb.Error):
+            return str(self.plan_columns(bag, names).project(expression.sql).types[0])
+        return ""
 
     def plan_columns(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
         """Return some columns of a relation over tables without rows, which plans its text.
