@@ -86,8 +86,9 @@ class Dataset(_Part):
         """Return the version that the policy names, or a hash of the data's files."""
         if self.version != "file":
             return self.version
-        digest = hashlib.sha256()
-        for file in sorted(self.files):
+        digest, files = hashlib.sha256(), sorted(self.files)
+        logs = [log for file in files if (log := file.with_name(f"{file.name}.wal")).exists()]
+        for file in (*files, *logs):  # DuckDB keeps its last changes in a log beside the file
             status = file.stat()
             digest.update(_hash_file(file, status.st_size, status.st_mtime_ns, status.st_ino))
         return digest.hexdigest()

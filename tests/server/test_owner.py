@@ -187,6 +187,24 @@ def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):
     assert "left epsilon 898000000" in left  # two releases of a million each
 
 
+@pytest.mark.battery
+def test_changes_in_a_log_beside_a_file_are_a_version_of_their_own(tmp_path):
+    """Changes that a writer left in DuckDB's log are read and charged anew, like a new file."""
+    file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        before = connection.execute(query).fetchone()[0]
+    writer = (
+        "import duckdb, os, sys; connection = duckdb.connect(sys.argv[1]); "
+        "connection.execute('DELETE FROM flights WHERE month > 6'); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", writer, tmp_path / "flights.duckdb"], check=True)
+    assert (tmp_path / "flights.duckdb.wal").exists()
+    with serve(file) as (port, _), connect_to(port) as connection:
+        after = connection.execute(query).fetchone()[0]
+    assert abs(before - 30_000) < 10
+    assert abs(after - 15_000) < 10
+
+
 def test_small_groups_stay_hidden(tmp_path):
     """`minimum_units` hides a group of fewer units, and a delta in the statement can't show it.
 
