@@ -113,6 +113,9 @@ _UNSEEN = 4.0
 _UNCLEAR = 1 / 2
 """Width from which the interval of a share of the rows says nothing, as a part of its upper end."""
 
+_DOUBTFUL = 2 / 3
+"""Share of the rows that may count in public groups, as far as noise shows, that has a note."""
+
 _MOST = 0.999
 """Largest share that is named where limits leave rows out."""
 
@@ -747,8 +750,10 @@ def _lost_of_sum(
     note = None
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
-    elif upper > (_WIDE if has_room and groups.by_groups is None else _NARROW) * half or (
-        isinstance(part, OctavePart) and share.value < 1 - _VISIBLE
+    elif (
+        upper > (_WIDE if has_room and groups.by_groups is None else _NARROW) * half
+        or (isinstance(part, OctavePart) and share.value < 1 - _VISIBLE)
+        or groups.counted.low < _DOUBTFUL
     ):
         counted = "the total counts" if is_total else "all rows count"
         leave = "may leave" if share.may_be_all else "leave"
