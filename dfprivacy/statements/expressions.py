@@ -515,8 +515,9 @@ class Expression:
     by_row: bool = False
     """True if each row computes the same, whatever an optimizer knows of other rows.
 
-    It is of a certain type, or arithmetic, all of which is computed for each row, or a choice among
-    such by certain conditions: no part that fails can be left out as it makes no difference.
+    This holds where the type is certain, for arithmetic, which computes all its parts for each row,
+    and for a choice among these by conditions of certain type. No optimizer leaves out a part of
+    these that fails.
     """
     pair: tuple[Expression, Expression] | None = None
     """The sides of a condition that two expressions are equal; None for all others."""
@@ -920,9 +921,9 @@ def check_constants(
 ) -> None:
     """Refuse a text constant that is no value of the type it is compared with or cast to.
 
-    It would fail on every row, and so would a cast between types of which DuckDB makes none. A row
-    on which an expression fails counts as NULL, so that the answer would be about no rows.
-    `find_kind` returns the type of an expression, "" where none is known.
+    Refuse a cast that DuckDB does not have, too. Either would fail on every row, and a row on which
+    an expression fails counts as NULL: the answer would be about no rows. `find_kind` returns the
+    type of an expression, "" where none is known.
     """
 
     def find_type(part: Expression) -> str:

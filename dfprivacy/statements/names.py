@@ -107,7 +107,12 @@ class Scope:
         if self.kind(node.path) == "BOOLEAN":
             return Bounds(0, 1)
         sql, _ = self.find(node.path) or ("", "")
-        return next((term.choices for term in self.seen if quote(term.column) == sql), None)
+        return self.find_choices(sql)
+
+    def find_choices(self, sql: str) -> Bounds | None:
+        """Return the bounds of a column that is chosen among constants, by its SQL."""
+        choices = (term.choices for term in self.seen if quote(term.column) == sql)
+        return next(filter(None, choices), None)
 
     def arrange(self, names: Sequence[str]) -> Scope:
         """Return the scope with its columns in the order of some names, which are all of them."""

@@ -20,10 +20,10 @@ from dfprivacy.statements.tables import Tables
 
 def find_range(expression: Expression, scope: Scope, tables: Tables) -> Bounds | None:
     """Return the bounds of a column of constants, or of what is true or false by its type."""
-    for seen in scope.seen:
-        if seen.choices is not None and quote(seen.column) == expression.sql:
-            return seen.choices
-    return Bounds(0, 1) if tables.find_kind(scope.bag, expression) == "BOOLEAN" else None
+    choices = scope.find_choices(expression.sql)
+    if choices is None and tables.find_kind(scope.bag, expression) == "BOOLEAN":
+        return Bounds(0, 1)
+    return choices
 
 
 def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:

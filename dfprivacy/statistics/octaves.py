@@ -324,11 +324,10 @@ class MeasuredOctaves(MeasuredTable):
                 notes = list(texts[bounds.zeros[members].astype(int)])
             for answer in vectors.answers:
                 estimator: Estimator = answer.estimator
-                if isinstance(estimator, CountEstimator):
-                    pass
-                elif ends_of_class is None:
+                is_count = isinstance(estimator, CountEstimator)
+                if ends_of_class is None and not is_count:
                     estimator = UnknownEstimator(np.where(bounds.zeros[members], 0.0, np.nan))
-                elif ends:
+                elif ends and not is_count:
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
                 piece = Piece(members, estimator, noisy[answer.vector], notes)
                 pieces[answer.name].append(piece)

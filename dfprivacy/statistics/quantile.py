@@ -298,9 +298,8 @@ class Quantile(Ranked):
     column is declared to hold those.
 
     A `note` says by how many ranks an answer is off, if that is more than a twentieth of the rows
-    or half of those beyond it.
-    It is NaN where its rank would be unknown: `explain` names how many rows it takes. Quantiles of
-    one column in one release never cross.
+    or half of those beyond it. An answer is NaN where its rank would be unknown: `explain` names
+    how many rows it takes. Quantiles of one column in one release never cross.
 
     With `ends` it has an interval, which holds the quantile of these rows whatever they are; an end
     is infinite (a bound, where bounds are given) where few rows lie beyond it or a noisy count does
