@@ -130,10 +130,16 @@ def _join_parts(kind: str, parts: Sequence[bytes]) -> bytes:
     return b"%s %d:%s," % (kind.encode(), len(parts), b"".join(parts))
 
 
+BOUNDS, REMARKS = b"dfprivacy_bounds", b"dfprivacy_remarks"
+"""Keys of the metadata of released tables: bounds that were found, and lines about answers."""
+
+
 def release_bytes(table: pa.Table) -> bytes:
-    """Return a table as an Arrow IPC stream of its names, types and values alone."""
+    """Return a table as an Arrow IPC stream of its names, types, values and facts."""
     columns = [_rebuilt(column) for column in table.columns]
-    plain = pa.table(columns, names=table.column_names)
+    metadata = table.schema.metadata or {}
+    facts = {key: metadata[key] for key in (BOUNDS, REMARKS) if key in metadata}
+    plain = pa.table(columns, names=table.column_names, metadata=facts or None)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, plain.schema) as writer:
         writer.write_table(plain)

@@ -221,7 +221,7 @@ def release_crosstab(plan: CrosstabPlan, frame: object) -> Any:
     long = release_frame(plan, FrameSource(frame))
     part, (name, *_) = plan.parts[0], plan.questions
     titles: tuple[str, ...] = (name,)
-    origin = find_origin(long) or Origin.of(plan)
+    origin = find_origin(long) or Origin.of(plan, pa.table({}))
     if isinstance(part, MarginsPart):  # totals, and which of the cells share noise
         titles = tuple(part.titles.values())
         row, column = map(str, part.by)

@@ -376,7 +376,7 @@ def _table(
 ) -> pa.Table:
     """Return one row a column; its columns follow from the types."""
     description, numbers = plan.description, plan.plans[0]
-    released = Release(numbers.tabulate(answers), plan.info, answers)
+    released = Release(numbers.build_table(answers), plan.info, answers)
     estimates: dict[str, dict[str, Any]] = {}
     for name, estimate in name_estimates(released, numbers).items():
         owner, _, role = name.partition("_")

@@ -25,7 +25,13 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import AnnotatedFloat, Estimated, join_notes
 from dfprivacy.release.estimator import Estimator
 from dfprivacy.release.pipeline import Release
-from dfprivacy.release.plan import Plan, ReleaseInfo, list_answers
+from dfprivacy.release.plan import (
+    Plan,
+    ReleaseInfo,
+    bounds_text,
+    list_answers,
+    read_found_bounds,
+)
 from dfprivacy.release.terms import Unit, interval_level
 
 SELECTED = "selected privately"
@@ -118,9 +124,11 @@ class Paid(Readable):
         return limits.get(getattr(self, "_name", ""), next(iter(limits.values()), None))
 
     def _describe_cost(self) -> str:
-        """Return the cost of the release, and the limits that it found for the answer."""
-        limits = self._info.limits_text(self._name)
-        return f"{self._info.cost}, {limits}" if limits else self._info.cost
+        """Return the cost of the release, and the limits and bounds that it found."""
+        info, bounds = self._info, self._info.bounds.get(self._name)
+        texts = [info.limits_text(self._name)]
+        texts += [f"bounds found: {bounds_text(bounds)}"] if bounds else []
+        return ", ".join(filter(None, (info.cost, *texts)))
 
 
 @boundary
@@ -383,7 +391,10 @@ def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
     questions = {name: question for question, name, _ in answers if question in info.limits}
     limits = {name: info.limits[question] for name, question in questions.items()}
     shares = {name: info.shares[question] for name, question in questions.items()}
+    of_questions = read_found_bounds(released.table)
+    bounds = {name: of_questions.get(question, ()) for question, name, _ in answers}
     info = replace(info, answers=len(answers), mark=mark, limits=limits, shares=shares)
+    info = replace(info, bounds=bounds)
     columns, laws = iter(released.table.columns), _laws(released)
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:

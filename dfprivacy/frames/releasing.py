@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dfprivacy.accounting.memory import release_bytes
+from dfprivacy.accounting.memory import REMARKS, release_bytes
 from dfprivacy.engine.adopt import Filtered, Wrap
 from dfprivacy.engine.files import DataFiles
 from dfprivacy.engine.passes import UnitTable
@@ -47,7 +47,7 @@ class ArrowSource(Source):
     def answer(self, plan: Any, exact: Any) -> Release:
         """Draw the noise of each part, and return the release."""
         answers = run_mechanisms(plan, exact)
-        return Release(plan.tabulate(answers), plan.info, answers)
+        return Release(plan.build_table(answers), plan.info, answers)
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +86,9 @@ class FrameSource(ArrowSource):
         """Return the table that a ledger keeps: its keys are values, not codes of an engine."""
         if not plan.by:
             return released.table
-        return build_kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
+        table = build_kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
+        metadata = released.table.schema.metadata
+        return None if table is None else table.replace_schema_metadata(metadata)
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"
@@ -128,7 +130,7 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
     log_no_groups(plan, released.table)
     if plan.lost:  # limits that a caller has named are no news
         log_notes(plan.limit_notes)
-    return with_origin(source.to_caller(plan, released.table), Origin.of(plan))
+    return with_origin(source.to_caller(plan, released.table), Origin.of(plan, released.table))
 
 
 @release_plan.register
@@ -149,12 +151,9 @@ def release_answers(plan: Plan, frame: object) -> pa.Table:
     return _with_remarks(released.table, within)
 
 
-REMARKS = b"dfprivacy_remarks"
-"""Key of the metadata of a table with limits that were found and the least count, in lines."""
-
-
 def _with_remarks(table: pa.Table, plan: Plan) -> pa.Table:
-    lines = "\n".join(Origin.of(plan).remarks)
+    """Return a table that says which limits and bounds were found, and the least count."""
+    lines = "\n".join(Origin.of(plan, table).remarks)
     return table.replace_schema_metadata({REMARKS: lines}) if lines else table
 
 
@@ -189,7 +188,8 @@ class JointSource(Source):
                 frame, table, sizes = statistics
                 part = draw_limits(part, sizes)  # noqa: PLW2901 the same within limits
                 statistics = measure_plan(frame, part, table)[1]
-            tables.append(_with_remarks(part.tabulate(run_mechanisms(part, statistics)), part))
+            answers = run_mechanisms(part, statistics)
+            tables.append(_with_remarks(part.build_table(answers), part))
         columns = {f"release_{i}": [release_bytes(table)] for i, table in enumerate(tables)}
         return Release(pa.table(columns), plan.info)
 

@@ -42,7 +42,7 @@ class Origin:
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
     shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
     unit with its limits, and `shown_from` the noisy count from which groups of secret keys appear.
-    `notes` are lines about the answers: the limits that were found, and notes without a column.
+    `notes` are lines about the answers: limits and bounds found, and notes without a column.
     """
 
     question: str
@@ -64,8 +64,8 @@ class Origin:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, plan: Plan) -> Origin:
-        """Return the origin of the frame that a plan is released as."""
+    def of(cls, plan: Plan, table: pa.Table) -> Origin:
+        """Return the origin of the frame that a plan is released as, as this table."""
         charge, unit = plan.charge, plan.info.unit
         kinds = {name: question.kind for name, question in plan.questions.items()}
         return cls(
@@ -78,7 +78,7 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
-            notes=plan.notes,
+            notes=plan.list_notes(table),
         )
 
     @property

@@ -159,6 +159,8 @@ class Estimated(Answer):
     outer: OuterCounts | None = None
     shown: Integers | None = None
     """The groups that it is about, all if it is None."""
+    bounds: tuple[Floats, ...] = ()
+    """The bounds that were found, by column: lower and upper ends by group, NaN without any."""
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes.
@@ -229,7 +231,13 @@ class Estimated(Answer):
                 replace(piece, notes=piece.notes and [text or FAR_ROWS for text in piece.notes])
                 for piece in pieces
             )
-        return replace(self, pieces=pieces, outer=None, shown=shown)
+        bounds = tuple(ends[:, shown] for ends in self.bounds)
+        return replace(self, pieces=pieces, outer=None, shown=shown, bounds=bounds)
+
+    def list_bounds(self) -> list[tuple[float, float]]:
+        """Return the widest bounds that were found for a group, by column; none without any."""
+        bounds = [ends[:, np.isfinite(ends[0])] for ends in self.bounds]
+        return [(float(lower.min()), float(upper.max())) for lower, upper in bounds if len(lower)]
 
 
 @dataclass(frozen=True)
@@ -390,3 +398,13 @@ class Answers:
     answers: Mapping[str, tuple[Answer, ...]]
     counted: Counted
     groups_shown: Integers
+
+    def list_bounds(self) -> dict[str, list[tuple[float, float]]]:
+        """Return the bounds that were found for questions, by column."""
+        bounds_by_name = {
+            name: answer.list_bounds()
+            for name, answers in self.answers.items()
+            for answer in answers
+            if isinstance(answer, Estimated)
+        }
+        return {name: bounds for name, bounds in bounds_by_name.items() if bounds}

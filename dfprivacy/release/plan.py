@@ -5,6 +5,7 @@ Nothing here looks at data.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, read_delta, read_loss
+from dfprivacy.accounting.memory import BOUNDS
 from dfprivacy.accounting.spending import Account, NoAccount
 from dfprivacy.errors import (
     InvalidLossError,
@@ -69,8 +71,9 @@ class ReleaseInfo:
 
     `unit` has the limits within which rows counted. `shown_from` is the noisy count from which a
     group of secret keys is shown. `limits` has the limits that were found for each answer, and
-    `shares` says about how much of the rows counts within them; `notes` warn of the rest. All
-    `answers` together cost the loss and the delta. `mark` tells the release from all others, in
+    `shares` says about how much of the rows counts within them; `notes` warn of the rest. `bounds`
+    has those that were found for each answer, by column. All `answers` together cost the loss and
+    the delta. `mark` tells the release from all others, in
     copies of its estimates too.
     """
 
@@ -84,6 +87,9 @@ class ReleaseInfo:
     limits: Mapping[str, Unit] = field(default_factory=dict, compare=False)
     shares: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     notes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    bounds: Mapping[str, Sequence[tuple[float, float]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     mark: str = field(default="", compare=False, repr=False)
 
     @property
@@ -300,6 +306,20 @@ class Plan:
             tables.append(table.append_column(GROUPING, column))
         return pa.concat_tables(tables)
 
+    def build_table(self, answers: Answers) -> pa.Table:
+        """Return the table of answers, whose metadata have the bounds that were found."""
+        table, bounds = self.tabulate(answers), answers.list_bounds()
+        return table.replace_schema_metadata({BOUNDS: json.dumps(bounds)}) if bounds else table
+
+    def list_notes(self, table: pa.Table) -> tuple[str, ...]:
+        """Return the lines about a released table: the notes, and the bounds that were found."""
+        bounds_by_text = {
+            self.questions[name].text: bounds_text(bounds)
+            for name, bounds in read_found_bounds(table).items()
+        }
+        texts = (f"{bounds} for {text}" for text, bounds in bounds_by_text.items())
+        return (*self.notes, *([f"Bounds found: {', '.join(texts)}."] if bounds_by_text else []))
+
     def list_groups(self, answers: Answers) -> pa.Table:
         """Return one row for each group of all keys."""
         names, columns = list(map(str, self.by)), []
@@ -314,6 +334,21 @@ class Plan:
         if len(columns) < len(self.names):
             columns.append(pa.array(answers.counted.column()[answers.groups_shown]))
         return pa.table(columns, names=list(self.names or names))
+
+
+def read_found_bounds(table: pa.Table) -> dict[str, list[tuple[float, float]]]:
+    """Return the bounds that were found for the questions of a released table, by column."""
+    bounds: dict[str, Any] = json.loads((table.schema.metadata or {}).get(BOUNDS, b"{}"))
+    return bounds
+
+
+def bounds_text(bounds: Sequence[tuple[float, float]]) -> str:
+    """Return bounds of some columns in words.
+
+    >>> bounds_text([(0.0, 64.0), (-1.5, 1.5)])
+    '0 to 64 and -1.5 to 1.5'
+    """
+    return " and ".join(f"{lower:g} to {upper:g}" for lower, upper in bounds)
 
 
 def name_columns(

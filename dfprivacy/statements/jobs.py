@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, positive_number, read_delta
+from dfprivacy.accounting.memory import REMARKS
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import (
     UTC,
@@ -46,7 +47,6 @@ from dfprivacy.frames.forecasting import explain_titled_plan, groups_text, in_on
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.releasing import (
-    REMARKS,
     log_no_groups,
     log_notes,
     release_answers,
@@ -613,7 +613,9 @@ class Job:
         shares = tuple(output.name for output in outputs if output.sql in of_shares)
         pairs = zip(table.column_names, table.columns, strict=True)
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
-        origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
+        origin = Origin(_EXACT, "epsilon=0", None, ())
+        if self.plans:
+            origin = Origin.of(self.request, table)
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         origin = replace(origin, keys=keys, answers=numbers, computed=computed, shares=shares)
         return table, origin

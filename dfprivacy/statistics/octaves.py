@@ -331,6 +331,7 @@ class MeasuredOctaves(MeasuredTable):
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
                 piece = Piece(members, estimator, noisy[answer.vector], notes)
                 pieces[answer.name].append(piece)
+        ends_of_groups = np.stack([bounds.lower, bounds.upper])
         answers = {
             name: (
                 Estimated(
@@ -340,6 +341,7 @@ class MeasuredOctaves(MeasuredTable):
                     NO_COUNT if isinstance(question, Count) else UNKNOWN,
                     has_notes=question.has_note,
                     outer=None if isinstance(question, Count) else bounds.outer,
+                    bounds=() if isinstance(question, Count) else (ends_of_groups,),
                 ),
             )
             for name, question in part.questions.items()

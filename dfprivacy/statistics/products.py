@@ -196,7 +196,11 @@ class MeasuredProducts(Measured):
                 estimator = UnknownEstimator(np.full(len(piece.groups), np.nan))
             notes = [note] * len(piece.groups)
             pieces.append(replace(piece, estimator=estimator, notes=notes))
-        noted: Estimated = replace(answer, pieces=tuple(pieces), has_notes=True)
+        ends = (np.stack([result.lower, result.upper]) for result in results.values())
+        bounds = tuple(np.repeat(of_column, answer.groups, axis=1) for of_column in ends)
+        noted: Estimated = replace(
+            answer, pieces=tuple(pieces), has_notes=True, bounds=bounds if is_found else ()
+        )
         return noted
 
 
