@@ -93,9 +93,9 @@ class Distances:
     @cached_property
     def gaps(self) -> Floats:
         """How far rows at a distance lie beyond bounds of a reach: by side, reach and distance."""
-        size, gaps = self.pooled + 1, []
+        is_pooled, gaps = np.arange(len(self.lower)) <= self.pooled, []
         for ends, limit in ((-self.lower, -self.bounds[0]), (self.upper, self.bounds[1])):
-            outer = np.minimum(ends[:size], limit)
+            outer = np.where(is_pooled, np.minimum(ends, limit), np.maximum(ends, limit))
             inner = np.append(outer[0], outer[:-1])
             values = inner + MIDDLE * (outer - inner)
             gaps.append(np.triu(np.maximum(values - outer[:, None], 0.0), 1))
@@ -248,7 +248,8 @@ def _fit_groups(
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
-        pooled_bias=pooled_bounds.bias / max(rows, 1.0),
+        pooled_bias=pooled_bounds.bias,
+        pooled_rows=rows,
     )
     note = write_note(*pooled_bounds.notes, distances.bounds)
     outer = counts[:, distances.pooled + 2 :].astype(np.float32)
@@ -301,6 +302,7 @@ class ReachReader:
     is_clumped: Mask
     mean_size: float
     pooled_bias: Floats
+    pooled_rows: float
 
     @property
     def variance(self) -> float:
@@ -317,8 +319,9 @@ class ReachReader:
         like_all = np.argmin(self._costs(rows), axis=1)
         is_narrow = self._is_unlike(before, like_all)
         unlike = np.asarray(is_narrow.any(axis=1))
-        reach = self._extend(heights, np.where(unlike, is_narrow.argmax(axis=1), like_all))
-        alone = unlike | (reach >= size)
+        start = np.where(unlike, is_narrow.argmax(axis=1), like_all)
+        reach = self._extend(heights, start)
+        alone = unlike | ((reach > start) & (reach >= size - 1))
         bias = self._bias(heights, total - before, rows[:, 0], (reach, alone))
         sure = exact_height(1, self.policy.absurd, laplace=self.laplace)
         return reach, bias, unlike, heights[:, -1] > sure
@@ -326,8 +329,9 @@ class ReachReader:
     @cached_property
     def _moments(self) -> Floats:
         """Moments of the gaps of pooled rows, by power, side and reach: 1, 2 and 4."""
-        gaps = self.distances.gaps
-        fractions = self.distances.fractions[:, None, : gaps.shape[2]]
+        size = self.distances.pooled + 1
+        gaps = self.distances.gaps[:, :size, :size]
+        fractions = self.distances.fractions[:, None, :size]
         return np.stack([(gaps**power * fractions).sum(axis=2) for power in (1, 2, 4)])
 
     @cached_property
@@ -339,7 +343,8 @@ class ReachReader:
         """Return the squared error of a sum, for so many rows and each reach: noise and bias."""
         first, second, _ = self._moments
         noise = self.variance * (self._widths * self.answer_scale) ** 2
-        scattered = (self.distances.gaps**2).sum(axis=0) @ self.clumps
+        size = self.distances.pooled + 1
+        scattered = (self.distances.gaps[:, :size, :size] ** 2).sum(axis=0) @ self.clumps
         unjoined = np.minimum(rows, _JOINS_ALONE * self.scale) ** 2 * scattered
         bias = rows**2 * first.sum(axis=0) ** 2 + rows * second.sum(axis=0)
         return np.asarray(noise + bias + unjoined)
@@ -389,17 +394,19 @@ class ReachReader:
 
         Groups like all have the pooled fraction of their rows there, and if some groups may lie
         outside as a whole, all rows that their own counts leave possible. Others have a tail that
-        falls from the next distance on.
+        falls from the next distance on. Those that reach the pooled bounds by their own rows may
+        have all that the pooled rows have beyond.
         """
         (reach, alone), policy, gaps = reached, self.policy, self.distances.gaps
-        size = gaps.shape[1]
-        at, sizes = np.minimum(reach, size - 1), np.arange(size)
+        size, places = self.distances.pooled + 1, np.arange(gaps.shape[1])
+        at = np.minimum(reach, size - 1)
         doubt = policy.careful * np.sqrt(self.variance * (size - 1 - at))
         outside = np.maximum(np.take_along_axis(seen, at[:, None], 1)[:, 0], 0.0) + doubt
         outside *= self.scale * self.is_clumped[at]
         following = heights[np.arange(len(heights)), np.minimum(reach + 1, heights.shape[1] - 1)]
         unseen = np.maximum(following, 0.0) + policy.careful * math.sqrt(self.variance)
-        falls = np.triu(SLOWEST_FALL ** np.maximum(sizes - sizes[:, None] - 1, 0), 1)
+        falls = np.triu(SLOWEST_FALL ** np.maximum(places - places[:, None] - 1, 0), 1)
+        falls[: size - 1, size:] = 0.0
         biases = []
         for side in (0, 1):
             fraction = self.distances.fractions[side, :size]
@@ -408,7 +415,9 @@ class ReachReader:
             for power, mean, square in ((1, first, second), (2, second, fourth)):
                 like_all = rows * mean[at] + 2 * np.sqrt(rows * square[at])
                 like_all += outside * ((second / outer) ** (power / 2))[at]
-                tail = self.scale * unseen * (falls * gaps[side] ** power).sum(axis=1)[at]
-                pooled = rows * self.pooled_bias[2 * side + power - 1]
+                tail = self.scale * unseen * (falls * gaps[side] ** power).sum(axis=1)[reach]
+                pooled_bias = self.pooled_bias[2 * side + power - 1]
+                tail = np.where(reach == size - 1, np.minimum(tail, pooled_bias), tail)
+                pooled = rows * (pooled_bias / max(self.pooled_rows, 1.0))
                 biases.append(np.where(alone, tail, like_all) + pooled)
         return np.stack(biases)
