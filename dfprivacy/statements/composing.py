@@ -66,6 +66,7 @@ from dfprivacy.statements.expressions import (
 from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
     Scope,
+    list_row_items,
     refuse_table_function,
 )
 from dfprivacy.statements.nodes import (
@@ -206,8 +207,7 @@ def _keys(
     if sets == ((),):
         raise refuse("GROUP BY ()")
     if select.groups_all:
-        nodes = (n for _, n in release.items if not _is_released(n) and holds(n, Name))
-        grouped = (*nodes,)
+        grouped = tuple(node for _, _, node in release.row_items if holds(node, Name))
     keys: dict[str, Column] = {}
     places = []
     for node in grouped:
@@ -229,23 +229,12 @@ def _keys(
     return tuple(columns), tuple(sets_found)
 
 
-def _is_released(node: Node) -> bool:
-    """Return True for an expression over answers or all groups, which can't be a key."""
-    groupings = (part for part in walk(node) if isinstance(part, Operator))
-    is_grouping = any(part.sort == "GROUPING_FUNCTION" for part in groupings)
-    return is_grouping or holds_dp(node) or holds(node, Over)
-
-
 def _key(node: Node, release: Statement) -> Column:
     node = find_item(node, release.items)
     key = release.over_rows(node)
     if not holds(node, Name):
         raise refuse("GROUP BY a constant")
-    items = [
-        (index, name, item)
-        for index, (name, item) in enumerate(release.items)
-        if not _is_released(item)
-    ]
+    items = release.row_items
     path = [*map(fold_name, node.path)] if isinstance(node, Name) else []
     for index, name, item in items:
         is_alias = [fold_name(name)] == path
@@ -329,6 +318,11 @@ class Statement:
     def columns(self) -> tuple[str, ...]:
         """The columns of the protected rows, the owner's last."""
         return (*self.scope.bag.columns, OWNER)
+
+    @cached_property
+    def row_items(self) -> list[tuple[int, str, Node]]:
+        """The items over rows, which can be keys."""
+        return list_row_items(self.items, self.scope)
 
     def over_rows(self, node: Node, before: int | None = None) -> Expression:
         """Return an expression over the protected rows; it may name items `before` one."""

@@ -16,7 +16,7 @@ from dfprivacy.statements.calls import (
     read_name,
     select_all,
 )
-from dfprivacy.statements.expressions import write_field
+from dfprivacy.statements.expressions import AGGREGATES, is_dp, write_field
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
@@ -31,7 +31,9 @@ from dfprivacy.statements.nodes import (
     conjuncts,
     find_text,
     fold_name,
+    name_call,
     text_of_query,
+    walk,
 )
 from dfprivacy.statements.relations import Bag, Leaf
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
@@ -234,6 +236,29 @@ def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
         item = replaced.get(name, read_name(*visible.path[-1:], visible.name))
         items += [] if name in left_out else [(visible.name, item)]
     return items
+
+
+def list_row_items(items: Sequence[tuple[str, Node]], scope: Scope) -> list[tuple[int, str, Node]]:
+    """Return the items of a SELECT list that aggregate no rows, with their places and names.
+
+    A name that is no column stands for an item before it.
+    """
+    rows, aggregated = list[tuple[int, str, Node]](), set[str]()
+    for index, (name, node) in enumerate(items):
+        parts = [*walk(node, queries=False)]
+        paths = [part.path for part in parts if isinstance(part, Name)]
+        aliases = {fold_name(path[0]) for path in paths if scope.find(path) is None}
+        if aliases & aggregated or any(map(_aggregates_rows, parts)):
+            aggregated.add(fold_name(name))
+        else:
+            rows.append((index, name, node))
+    return rows
+
+
+def _aggregates_rows(node: Node) -> bool:
+    if isinstance(node, Operator):
+        return node.sort == "GROUPING_FUNCTION"
+    return isinstance(node, Over) or is_dp(node) or name_call(node) in AGGREGATES
 
 
 def split_condition(node: Node | None) -> list[Node]:

@@ -60,6 +60,7 @@ from dfprivacy.statements.names import (
     VisibleColumn,
     is_plain,
     list_operands,
+    list_row_items,
     put_beside,
     refuse_table_function,
     refuse_view,
@@ -1170,8 +1171,8 @@ class _Select:
         nodes = [item for _, item in self.items]
         self.group_by = select.keys
         if select.groups_all:
-            keys = (item for item in nodes if not list_aggregates(item) and holds(item, Name))
-            self.group_by = (*keys,)
+            rows = list_row_items(self.items, self.view)
+            self.group_by = tuple(item for _, _, item in rows if holds(item, Name))
         aggregates = list_aggregates([nodes, select.having, select.qualify])
         self.grouped = bool(self.group_by or aggregates)
         for view in filter(None, (self.view, self.outer)):

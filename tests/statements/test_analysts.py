@@ -226,3 +226,22 @@ def test_groups_beside_each_row(keys):
     )
     with pytest.raises(dfp.RefusedStatementError, match="names columns of tables before it"):
         dfp.sql(query, con=shop(), **TERMS)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT status AS s, count(*) AS n, n + 1 AS more, more * 2 AS twice FROM orders",
+        "SELECT status AS s, s || 'x' AS t, sum(total) AS x, round(x) AS y FROM orders",
+        "SELECT status AS s, total > 3 AS count, count(*) AS n, n / 2 AS h FROM orders",
+        "SELECT x, 2 FROM (SELECT customer, count(*) AS c, c + 1 AS x FROM orders GROUP BY ALL)",
+    ],
+)
+def test_what_is_made_of_aggregates_is_no_key(query):
+    """GROUP BY ALL has no item that names an aggregate before it, as it has no aggregate."""
+    con, text = shop(), f"{query} GROUP BY ALL ORDER BY 1, 2"
+    ours, theirs = dfp.sql(text, con=con, **TERMS), con.sql(text)
+    assert ours.columns == theirs.columns
+    rows, expected = ours.fetchall(), theirs.fetchall()
+    assert len(rows) == len(expected)
+    assert all(all(map(is_same, *pair)) for pair in zip(rows, expected, strict=True))
