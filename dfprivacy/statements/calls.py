@@ -804,11 +804,11 @@ def private(select: Select) -> Select:
 
 
 def has_aggregates(select: Query) -> bool:
-    """Return True if a SELECT has ordinary aggregates with a private form among its expressions."""
+    """Check for ordinary aggregates among the expressions of a SELECT."""
     if not isinstance(select, Select):
         return False
-    kinds, parts = aggregates(), [select.items, select.having, select.qualify, select.modifiers]
-    return any(_name(node) in kinds for node in walk(parts, queries=False))
+    parts = [select.items, select.having, select.qualify, select.modifiers]
+    return bool(list_aggregates(parts))
 
 
 def with_intervals(

@@ -72,6 +72,7 @@ from dfprivacy.statements.names import (
 from dfprivacy.statements.nodes import (
     Derived,
     Distinct,
+    Empty,
     EndOfSteps,
     Function,
     Join,
@@ -505,7 +506,7 @@ def read(text: object, reader: Reader) -> Script:
         select = inline_ctes(rewrite(select))
         try:
             script = _taken_apart(select, reader)
-        except RefusedStatementError as refusal:  # another statement may have the same answer
+        except DPError as refusal:  # another statement may have the same answer
             reader.givens.clear()
             try:
                 alternative = find_alternative(select)
@@ -533,14 +534,17 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         if holds_dp(select) and not has_aggregates(select):
             raise refuse("rows beside answers", rows=pieces.rows) from None
         rest = None
-    except DPError:
-        if holds_dp(select):
+    except DPError as error:
+        if holds_dp(select) or error is pieces.refusal:
             raise
         rest = None
     if pieces.counts_groups:
         raise refuse("count of released groups")
     public_alone = rest is not None and not pieces.releases and not holds_dp(select)
     if rest is None or not (pieces.releases or public_alone):
+        reads_rows = isinstance(select, Select) and not isinstance(select.source, Empty)
+        if pieces.refusal is not None and not reads_rows:
+            raise pieces.refusal
         pieces = _Taken(start, reader)
         pieces.release(pieces.below(select))
         return Script(tuple(pieces.releases.values()), tuple(pieces.names))
@@ -589,6 +593,8 @@ class _Taken:
     lent: dict[Query, str] = field(default_factory=dict)
     unreleased: dict[int, Query] = field(default_factory=dict)
     rows: str = ""
+    refusal: DPError | None = None
+    """The error of a SELECT with ordinary aggregates, which has no answer."""
     ordinary: set[str] = field(default_factory=set)
     """Names of released tables by secret keys that no dp_ call asks for."""
     counts_groups: bool = False
@@ -640,13 +646,19 @@ class _Taken:
             return self._over_answers(node)
         except _Unreleased:
             self._restore(before)
-        if isinstance(node, Select) and (has_aggregates(node) or node.is_grouped):
-            inner = self.below(node)
-            if inner in self.releases or about_all(inner, self.reader):
-                released = self.release(inner)
-                if node.is_grouped and not self.reader.has_public_keys:
-                    self.ordinary |= _list_table_names(released)
-                return released
+        if isinstance(node, Select) and (node.is_grouped or has_aggregates(node)):
+            inner, is_release = self.below(node), False
+            try:
+                is_release = inner in self.releases or about_all(inner, self.reader)
+                if is_release:
+                    released = self.release(inner)
+                    if node.is_grouped and not self.reader.has_public_keys:
+                        self.ordinary |= _list_table_names(released)
+                    return released
+            except DPError as error:
+                self.refusal = error
+                if is_release:
+                    raise
             self._restore(before)
         self.unreleased[id(node)] = node
         raise _Unreleased
@@ -795,7 +807,7 @@ class _Taken:
                     value = replace(scalar, alias="value", query=rest)  # one row
                     return self._lend_released(select_item(value), single=True)
         except DPError as error:
-            if asks(node.query):
+            if asks(node.query) or error is self.refusal:
                 raise
             if holds_dp(node.query) and not isinstance(error, InvalidQuestionError):
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 from dfprivacy.engine.files import quote
@@ -58,8 +57,18 @@ def list_tables(reader: Reader) -> Tables:
 
 
 def about_all(select: Query, reader: Reader) -> bool:
-    """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
+    """Check whether the aggregates of a SELECT are about several units, so that it is a release.
+
+    Raises
+    ------
+    DPError
+        If the rows of its FROM and WHERE can't be read.
+    """
     compiler = Compiler(list_tables(reader))
-    with suppress(DPError):
+    try:
         compiler.query(select)
-    return any(node is select for node in compiler.about_all)
+    except DPError:
+        if not any(node is select for node in compiler.about_all):
+            raise
+        return True
+    return False

@@ -81,7 +81,7 @@ INSERT INTO kept (nothing) SELECT dp_count(*) FROM visits
 SELECT dp_count(*) INTO x FROM visits
 SELECT r.* FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) r JOIN visits USING (city) -- 'visits' beside released
 WITH v AS (SELECT * FROM visits), r AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) SELECT * FROM r, v -- 'v' beside
-SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) WHERE n > (SELECT mode(age) FROM visits) -- 'visits' beside
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) WHERE n > (SELECT mode(age) FROM visits) -- mode(
 SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), LATERAL (SELECT * FROM main.visits) -- 'main.visits' beside
 SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), 'file.csv' -- 'file.csv' beside
 SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), read_csv('file.csv') -- a table function:

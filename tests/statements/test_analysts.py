@@ -245,3 +245,34 @@ def test_what_is_made_of_aggregates_is_no_key(query):
     rows, expected = ours.fetchall(), theirs.fetchall()
     assert len(rows) == len(expected)
     assert all(all(map(is_same, *pair)) for pair in zip(rows, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH g AS ({}) SELECT * FROM g",
+        "SELECT m + 1 AS m FROM ({})",
+        "{} UNION ALL SELECT count(*) AS m FROM orders",
+        "SELECT ({}) AS m",
+        "SELECT a.m, b.m AS n FROM (SELECT count(*) AS m FROM item) a, ({}) b",
+    ],
+)
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        "{'n': count(*)} AS m FROM orders",
+        "string_agg(status) AS m FROM orders",
+        "count(*) AS m FROM orders WHERE random() < 1",
+        "count(*) AS m FROM orders, customer WHERE total > balance",
+        "sum(totl) AS m FROM orders",
+        "sum(total) AS m, count(*) AS m FROM orders",
+    ],
+)
+def test_an_aggregate_is_refused_for_its_own_reason(text, aggregate):
+    """An inner SELECT is refused for the same reason as that SELECT alone."""
+    con = shop()
+    with pytest.raises(dfp.DPError) as alone:
+        dfp.sql(f"SELECT {aggregate}", con=con, **TERMS)
+    with pytest.raises(dfp.DPError) as inside:
+        dfp.sql(text.replace("{}", f"SELECT {aggregate}"), con=con, **TERMS)
+    assert inside.value.message == alone.value.message
