@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import os
 import re
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +78,7 @@ class Server:
         self.turns: dict[tuple[str, str], asyncio.Semaphore] = {}
         """Analysts wait for workers behind their own statements, not behind all of another's."""
         self.recent: dict[str, deque[float]] = {}
+        self.log_lock = Lock()  # logins of Flight have threads of their own
 
     async def open_data(self) -> None:
         """Start the workers of each dataset, and those of the catalogs of their tables."""
@@ -110,10 +114,25 @@ class Server:
         return Session(self, user, dataset if rules.datasets else "")
 
     def write_log(self, **fields: Any) -> None:
-        """Append a line to the log of statements."""
+        """Append a line to the log of statements, wholly or not at all.
+
+        Raises
+        ------
+        ServerError
+            When it can't be written. An answer that was charged is kept.
+        """
         line = {"time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), **fields}
-        with self.policy.log.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+        content = json.dumps(line).encode() + b"\n"
+        with suppress(OSError), self.log_lock, self.policy.log.open("ab", buffering=0) as log:
+            end = log.seek(0, os.SEEK_END)
+            if log.write(content) == len(content):
+                return
+            log.truncate(end)
+        raise ServerError(
+            "53100",
+            "the server can't write its log of statements",
+            "the owner makes room on the disk; then ask again: what was charged costs nothing more",
+        )
 
 
 def open_ledgers(policy: Policy) -> dict[str, Ledger]:

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import resource
 import signal
 import socket
 import ssl
@@ -144,6 +145,33 @@ def test_a_restart_answers_again_at_no_cost(tmp_path):
             seen.append((answer, left, (tmp_path / "budget.db").stat().st_size, *salts))
     assert seen[0] == seen[1]
     assert len(set(seen[0][-3:])) == 3
+
+
+def test_a_full_disk_leaves_a_log_of_whole_lines(tmp_path):
+    """A statement that can't be logged is not answered. Asked again it costs nothing more."""
+    file, log, endless = (
+        make_folder(tmp_path),
+        tmp_path / "statements.jsonl",
+        resource.RLIM_INFINITY,
+    )
+    with serve(file) as (port, process), connect_to(port) as connection:
+        connection.execute("SELECT COUNT(*) FROM flights")
+        size = log.stat().st_size
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size + 40, endless))
+        for _ in range(2):
+            with pytest.raises(psycopg.errors.DiskFull, match="can't write its log"):
+                connection.execute("SELECT AVG(delay) FROM flights")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (endless, endless))
+        connection.execute("SELECT AVG(delay) FROM flights")
+        spent = connection.execute("SHOW dfprivacy.budget").fetchone()[0].partition("spent")[2]
+    assert "epsilon 2000000" in spent.replace(",", "")
+    shown = command("serve", "log", file)
+    assert shown.exit_code == 0
+    assert [line.split(" | ")[3] for line in shown.stdout.splitlines()] == [
+        "SELECT COUNT(*) FROM flights",
+        "SELECT AVG(delay) FROM flights",
+        "SHOW dfprivacy.budget",
+    ]
 
 
 @pytest.mark.battery
