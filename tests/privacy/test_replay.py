@@ -193,6 +193,12 @@ def test_too_little_noise_is_reported(keys, unit, bound, tmp_path, monkeypatch):
     assert measure_loss(replace(PLAIN, keys=keys, unit=unit), tmp_path).ratio > bound
 
 
+def test_a_unit_that_terms_forget_is_reported(tmp_path, monkeypatch):
+    """A unit of several rows loses more than the charge of a release that protects rows."""
+    monkeypatch.setitem(replay_cases.UNITS, "max_rows", {})
+    assert measure_loss(replace(PLAIN, unit="max_rows"), tmp_path).ratio > 1
+
+
 def test_an_understated_sensitivity_is_reported(tmp_path, monkeypatch):
     """A statistic that declares half of its sensitivity loses twice its charge."""
     for kind in ("second_moment", "half_moment"):
