@@ -31,7 +31,7 @@ from dfprivacy.papers.subset_optimal import (
     window_threshold,
 )
 from dfprivacy.statistics.estimators.monotone import CentreLength, length_beyond
-from dfprivacy.statistics.estimators.threshold import select_thresholds, threshold_runs
+from dfprivacy.statistics.estimators.threshold import threshold_runs
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -107,62 +107,6 @@ def test_losses_of_many_groups(side):
         for index, counts in enumerate(groups):
             expected = define_losses(counts, rank, side, last)
             assert list_losses(runs, index, -last, last) == expected
-
-
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("groups", [(), ({},), ({}, {}), ({}, {1: 3}, {})], ids=str)
-def test_tables_without_rows(side, groups):
-    """No groups, no rows, empty groups first and last: one choice a group, on the grid."""
-    chosen = select_thresholds(bins_table(*groups), 2, Epsilon(Fraction(1)), side)
-    assert chosen.dtype == np.int64
-    assert chosen.shape == (len(groups),)
-    assert (np.abs(chosen) <= COARSE.last).all()
-
-
-def small_counts(max_rows=4, bins=range(-1, 3)):
-    for size in range(max_rows + 1):
-        for rows in itertools.combinations_with_replacement(bins, size):
-            yield {b: rows.count(b) for b in set(rows)}
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_one_row_moves_losses_by_one(side):
-    """All data sets of up to four rows in four bins, with and without each further row."""
-    moved = set()
-    for rank, grid in itertools.product((0, 2, 9), (FewBins(2), FewBins(4))):
-        ends = -grid.last, grid.last
-        for counts in small_counts():
-            losses = list_losses(
-                threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends
-            )
-            for number in range(-1, 3):
-                more = bins_table({**counts, number: counts.get(number, 0) + 1}, grid=grid)
-                other = list_losses(threshold_runs(more, rank, side), 0, *ends)
-                moved |= {abs(a - b) for a, b in zip(losses, other, strict=True)}
-    assert moved == {0, 1}
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_sure_choices_have_the_rank(side):
-    """At a huge epsilon the choice is a bin that holds the row of this rank from that side."""
-    values = np.sort(np.random.default_rng(3).normal(size=500))
-    grid = SignificantBits(20)
-    table = bin_table(
-        pa.table({}), 1, grid, np.zeros(500, np.int64), values, rows=np.ones(500, int)
-    )
-    for rank in (1, 2, 250, 499, 500):
-        (chosen,) = grid.values(select_thresholds(table, rank, CERTAIN, side))
-        ordered = np.sort(grid.labels(values))
-        ordered = ordered if side == "lower" else -ordered[::-1]
-        chosen = chosen if side == "lower" else -chosen
-        assert (ordered < chosen).sum() <= rank <= (ordered <= chosen).sum()
-
-
-def test_ranks_beyond_the_rows():
-    """A rank above the number of rows is no error: the choice goes beyond the last row."""
-    for side, sign in (("lower", 1), ("upper", -1)):
-        (chosen,) = select_thresholds(bins_table({2: 5}), 100, CERTAIN, side)
-        assert sign * chosen >= sign * 2
 
 
 WINDOWS = [(-4.0, 4.0, 4.0), (-4.0, 4.0, 0.7), (0.3, 9.1, 2.0), (-1.0, 1e6, 3e5), (5.0, 5.5, 1e9)]
@@ -466,18 +410,6 @@ def test_every_candidate_has_the_length_of_its_distance(watched, q, loss):
             assert mechanism.epsilon(sensitivity=1) == loss.value
         else:
             assert mechanism.rho(sensitivity=1) <= loss.value
-
-
-@pytest.mark.parametrize("q", LEVELS_OF_LENGTHS, ids=str)
-def test_sure_choices_are_the_order_statistic(q):
-    """At a huge epsilon the choice is the sorted list's own, rows at both ends of the grid too."""
-    random = np.random.default_rng(11)
-    for size, last in ((1, 1), (7, 3), (40, 5), (500, 2**40)):
-        values = random.integers(-last, last + 1, size)
-        values[: size // 3] = random.choice([-last, last])
-        numbers, rows = np.unique(values, return_counts=True)
-        chosen = select_order_statistic(QuantileLength(q), numbers, rows, last, CERTAIN)
-        assert chosen == np.sort(values)[math.ceil(q * size) - 1]
 
 
 def chance_of_others(mechanism, runs, atom):

@@ -217,32 +217,3 @@ def test_the_hint_at_limits_names_calls_that_work(columns):
     for arguments in (named.removeprefix("pass ").rpartition(", chosen")[0], search):
         terms = eval(f"dict({arguments})", {"dfp": dfp, "df": df})
         assert len(df.dp(**{"unit": "who", **terms}).describe(columns, **HUGE)) == len(columns)
-
-
-def test_times_too_far_away_are_no_matter():
-    """Infinite and far times are the ends of the calendar, and means still refuse times."""
-    con = duckdb.connect()
-    relation = con.sql("""SELECT unnest(['infinity'::TIMESTAMP, '-infinity'::TIMESTAMP,
-        '2020-01-01'::TIMESTAMP, '290000-01-01'::TIMESTAMP]) AS t FROM range(500)""")
-    (row,) = read_rows(dfp.frame(relation).describe(quantiles=(0.2, 0.4, 0.9), epsilon=1e6))
-    assert row["20% time"] == dt.datetime(1, 1, 1)  # noqa: DTZ001 columns without a zone
-    assert row["40% time"] == dt.datetime(2020, 1, 1)  # noqa: DTZ001 columns without a zone
-    assert row["90% time"] == dt.datetime(9999, 12, 31, 23, 59, 59)  # noqa: DTZ001 columns without a zone
-    times = FRAME.to_pandas()
-    for ask in (times.dp.mean, times.dp.bounds):
-        with pytest.raises(dfp.errors.UnsupportedDtypeError):
-            ask("when", epsilon=1)
-
-
-def test_explaining_reads_nothing():
-    """A lazy frame whose rows can't be had is explained; every column has a share."""
-
-    def broken(_):
-        raise ZeroDivisionError
-
-    lazy = FRAME.lazy().map_batches(broken, schema=FRAME.schema)
-    plan = lazy.dp.explain.describe(rho=0.5, delta=1e-6)
-    assert len(plan.draws) == 8
-    assert sum(draw.rho for draw in plan.draws) == pytest.approx(0.5)
-    assert plan["city values"].question == "count('city')"
-    assert [plan[f"x {role}"].name for role in ("count", "mean", "std")]

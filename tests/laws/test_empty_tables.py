@@ -4,25 +4,19 @@ A table of no rows, of one row, of one row of NULLs and of one row without a uni
 same question has the same outcome about each, and costs the same.
 """
 
-import itertools
-import json
 import math
 
-import duckdb
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
-import sql_udfs
-from dfprivacy.statistics import STATISTICS
-from tests.command_line import command
+from benchmarks.replay import Meter
+from benchmarks.replay_cases import ENTRIES, Case, Places, is_possible
+from benchmarks.replay_questions import QUESTIONS as REPLAYED
 from tests.laws.empty_tables import (
-    CALLS,
     FORMS,
-    LISTED,
     QUESTIONS,
     SCHEMA,
-    STATISTICS_BY_NAME,
     TABLES,
     TERMS,
     ask,
@@ -105,130 +99,18 @@ def test_questions_about_any_column(question, keys, ledger):
     check(question, keys, {}, ledger, {name: build_table(xs) for name, xs in COLUMNS.items()})
 
 
-STATEMENTS = ["SELECT {} AS a FROM t", "SELECT g, {} AS a FROM t GROUP BY g HAVING dp_keep(1e-6)"]
-
-
 @pytest.mark.battery
-@pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize("kind", CALLS)
-def test_statements_about_no_rows(kind, statement, ledger):
-    """A statement of `dfp.sql` has one outcome about no rows and about one."""
-    text = statement.format(CALLS[kind])
-    outcomes = {
-        run_question(ledger, lambda table=table, **account: dfp.sql(text, t=table, **account))
-        for table in TABLES.values()
-    }
-    assert len(outcomes) == 1
-    assert "Error" not in str(outcomes)
-
-
-@pytest.fixture(scope="module")
-def connection():
-    """Return a raw connection with the functions, and the tables by number."""
-    connection = duckdb.connect()
-    sql_udfs.register(connection)
-    for number, table in enumerate(TABLES.values()):
-        connection.register(f"t{number}", table.to_arrow())
-    return connection
-
-
-@pytest.mark.parametrize("tail", ["", " GROUP BY g", " GROUP BY g HAVING dp_keep(1e-6)"])
-@pytest.mark.parametrize("kind", CALLS)
-def test_functions_about_no_rows(kind, tail, connection):
-    """A function on a raw connection has one outcome about no rows and about one."""
-    for number in range(len(TABLES)):
-        connection.execute(f"SELECT {CALLS[kind]} FROM t{number}{tail}").fetchall()
-
-
-ADDED_UP = [name for name, statistic in STATISTICS_BY_NAME.items() if statistic.adds_up]
-
-
-@pytest.mark.battery
-@pytest.mark.parametrize(("name", "keys"), [*zip(ADDED_UP, itertools.cycle(KEYS))])
-def test_files_of_statistics_of_no_rows(name, keys, ledger, tmp_path):
-    """Files of statistics of no rows are merged as files of one row are."""
-    by = {"whole": {}, "public": {"by": "g", "keys": LISTED}, "secret": {"by": "g"}}[keys]
-    delta = {"delta": 1e-6} if keys == "secret" else {}
-
-    def merge(*tables, **account):
-        paths = []
-        for number, table in enumerate(tables):
-            paths.append(tmp_path / f"{account['dataset']} {number}.parquet")
-            dfp.statistics(table, paths[-1], STATISTICS_BY_NAME[name], **by)
-        return dfp.merge(paths, epsilon=1, **delta, **account)
-
-    none = TABLES["no rows"]
-    outcomes = {
-        run_question(ledger, lambda tables=tables, **account: merge(*tables, **account))
-        for table in TABLES.values()
-        for tables in ([table], [none, table], [table, none])
-    }
-    assert len(outcomes) == 1
-
-
-@pytest.mark.battery
-@pytest.mark.parametrize("name", STATISTICS_BY_NAME)
-def test_cross_tables_of_no_rows(name, ledger):
-    """A cross table of a statistic has one outcome, with public and with secret keys."""
-    values = STATISTICS_BY_NAME[name]
-    for keys in ({}, {"keys": {"g": LISTED, "h": [1, 2]}}):
-        delta = {} if keys else {"delta": 1e-6}
-        outcomes = {
-            run_question(
-                ledger,
-                lambda table=table, keys=keys, delta=delta, **account: (
-                    (
-                        dfp.frame(table)(**account).crosstab(
-                            "g", "h", values=values, **keys, **delta
-                        )
-                    ).shape
-                    and None
-                ),
-            )
-            for table in TABLES.values()
-        }
-        assert len(outcomes) == 1
-
-
-@pytest.mark.battery
-@pytest.mark.parametrize("kind", STATISTICS)
-def test_commands_about_no_rows(kind, tmp_path):
-    """A command and a described release end in the same way about no rows and about one."""
-    statistic = STATISTICS[kind]
-    words, fields = [], {}
-    for argument in statistic.arguments():
-        option = f"--{argument.name.replace('_', '-')}"
-        if argument.form == "bounds":
-            words += [option, "0", "9"]
-            fields[argument.name] = [0, 9]
-        elif argument.required and argument.form != "column":
-            values = argument.sample if argument.form == "numbers" else [argument.sample]
-            option = option.removesuffix("s") if argument.form == "numbers" else option
-            words += [word for value in values for word in (option, str(value))]
-            fields[argument.name] = list(values) if argument.form == "numbers" else argument.sample
-    columns = ["x", "y"][: len(statistic.places())] if kind != "share" else ["b"]
-    fields[kind] = columns if len(columns) > 1 else columns[0]
-    endings = set()
-    for name, table in TABLES.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        table.drop("s").write_parquet(folder / "rows.parquet")
-        by = ["--by", "g", "--delta", "1e-6", "--output", folder / "asked.json"]
-        ran = command(kind, folder / "rows.parquet", *columns, *words, *by)
-        dfp.Ledger(folder / "ledger.db", epsilon=2, delta=1e-3, remember=True)
-        job = {
-            "budget": {
-                "ledger": "ledger.db",
-                "dataset": "rows",
-                "version": "1",
-                "epsilon": 1,
-                "delta": 1e-6,
-            },
-            "source": {"file": "rows.parquet"},
-            "releases": {"one": {"by": "g", "questions": {"a": fields}, "outputs": "out.csv"}},
-        }
-        (folder / "job.yml").write_text(json.dumps(job), encoding="utf-8")
-        described = command("run", folder / "job.yml")
-        endings.add((ran.exit_code, described.exit_code))
-        assert (ran.exit_code, described.exit_code) == (0, 0), ran.output + described.output
-    assert len(endings) == 1
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_no_rows_at_every_entry_point(entry, keys, tmp_path):
+    """No rows and one row have one outcome of the same draws, for no more than the charge."""
+    meter, places = Meter(tmp_path), Places(tmp_path)
+    source = {"functions": "duckdb", "command": "parquet", "job": "parquet"}.get(entry, "polars")
+    for name, question in REPLAYED.items():
+        loss = f"{question.measures[0]} 1"
+        case = Case(name, entry, source, "rows", keys, loss, "spread", "lone row")
+        if is_possible(vars(case)):
+            releases = case.releases(places)
+            pair = meter.compare(*releases, case.measure, case.stated, lost_groups=True)
+            assert not pair.fault, case
+            assert pair.ratio <= 1, case

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
-from tests.command_line import command
 from tests.frame_types import FRAME_TYPES, to_polars
 
 HUGE = {"epsilon": 1e9}
@@ -165,37 +164,6 @@ def test_a_unit_moves_counts_with_others_by_no_more_than_its_limits():
         moved = [abs(full_counts[key] - without[key]) for key in full_counts]
         assert max(moved) <= 2
         assert sum(change > 0 for change in moved) <= 2
-
-
-def test_other_values_at_every_door(tmp_path, monkeypatch):
-    """By group, of a Series, explained, on the command line and in a job file."""
-    grouped = TYPED.dp.group_by("shop", keys=["s0", "s1"])
-    counts = grouped.value_counts("city", ["Oslo", "Rome"], other=True, **HUGE)
-    assert [row[:3] for row in counts.rows()] == [
-        ("s0", "Rome", 30), ("s0", "Oslo", 15), ("s0", None, 16),
-        ("s1", "Rome", 30), ("s1", "Oslo", 15), ("s1", None, 16),
-    ]  # fmt: skip
-    series = TYPED["city"].to_pandas()
-    assert list(series.dp.value_counts(["Rome"], other=True, **HUGE)["count"]) == [60, 62]
-    plan = TYPED.dp.explain.value_counts("city", ["Rome"], other=True, epsilon=1)
-    assert (plan.epsilon, plan.delta) == (1.0, 0.0)
-    assert "values that are not listed" in repr(dfp.show(counts))
-    monkeypatch.chdir(tmp_path)
-    TYPED.write_parquet("t.parquet")
-    arguments = ["whole", "--keys", "1", "--other", "--epsilon", "1000000", "--output", "told.csv"]
-    assert command("value_counts", "t.parquet", *arguments).exit_code == 0
-    table = pl.read_csv("told.csv")
-    assert table["whole"].to_list() == [1, None]
-    assert table["count"].to_list() == [50, 92]
-    dfp.Ledger("budget.db", epsilon=1e6, remember=True)
-    (tmp_path / "r.yml").write_text(
-        "source: {file: t.parquet}\n"
-        'budget: {ledger: budget.db, dataset: d, version: "1", epsilon: 100000}\n'
-        "releases:\n  often:\n    keys: [1]\n"
-        "    questions: {n: {value_counts: whole, other: true}}\n    outputs: [often.csv]\n"
-    )
-    assert command("run", "r.yml").exit_code == 0
-    assert pl.read_csv("often.csv")["n"].to_list() == [50, 92]
 
 
 def test_other_values_need_listed_ones():

@@ -37,7 +37,6 @@ from dfprivacy.measurement.binning import (
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.statistics import Sum
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -140,16 +139,6 @@ def test_integers_are_the_integer_of_each_value(both, values):
 
 
 # What a row adds to a vector
-
-
-def test_a_sum_by_group_is_read_off_both_distances():
-    """A row moves the pair by its width; a sum of one sign has the sensitivity of a whole table."""
-    ungrouped, grouped = (
-        lambda *bounds, by=by: Sum("x", Bounds(*bounds)).linear(grouped=by) for by in (False, True)
-    )
-    assert grouped(-4, 4).l1 == pytest.approx(2 * ungrouped(-4, 4).l1)
-    assert grouped(2, 3).l1 == ungrouped(2, 3).l1
-    assert ungrouped(2, 3).count is None
 
 
 # Bins

@@ -118,22 +118,6 @@ def test_functions_leave_out_rows_that_lack_a_value(kind):
         con.execute(f"SELECT dp_{kind}({words}, 0, 100, 0, 100) FROM t")
 
 
-def test_a_correlation_carries_the_covariance():
-    """Both together cost what the correlation costs: one vector with all of epsilon."""
-    private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
-    plan = private.explain(dfp.corr("x", "y"), dfp.cov("x", "y"), epsilon=1)
-    assert len(plan.draws) == 1
-    separate = private.explain(dfp.corr("x", "y"), dfp.cov("y", "x"), epsilon=1)
-    assert len(separate.draws) == 2  # columns the other way round are another vector
-
-
-def test_r_squared_carries_the_line():
-    """Slope, intercept and R squared together cost what R squared costs."""
-    private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
-    questions = [getattr(dfp, kind)("y", "x") for kind in LINES]
-    assert len(private.explain(*questions, epsilon=1).draws) == 1
-
-
 def test_a_slope_without_a_direction_is_nan():
     """Where noise hides that x varies, a line is NaN and its interval infinite.
 

@@ -39,6 +39,9 @@ def plan(questions, *, grouped=False, **loss):
         ([dfp.var("x", B), dfp.mean("x", C), dfp.count(), dfp.sum("y", B)], 4),
         ([dfp.median("x", B, step=1), dfp.quantile("x", 0.9, B, step=1)], 1),
         ([dfp.median("x", B, step=1), dfp.median("x")], 2),
+        ([dfp.corr("x", "y", B, C), dfp.cov("x", "y", B, C)], 1),
+        ([dfp.corr("x", "y", B, C), dfp.cov("y", "x", C, B)], 2),
+        ([ask("y", "x", B, C) for ask in (dfp.slope, dfp.intercept, dfp.r_squared)], 1),
     ],
 )
 def test_one_vector_answers_what_it_can(questions, vectors):

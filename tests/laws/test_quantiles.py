@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, bin_table, regrid, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
@@ -32,7 +32,6 @@ from dfprivacy.noise.selection import PermuteAndFlip
 from dfprivacy.statistics.estimators import quantile
 from dfprivacy.statistics.estimators.quantile import (
     OUTSIDE,
-    EndsLaw,
     QuantileEstimator,
     RankEnds,
     RankLaw,
@@ -40,11 +39,9 @@ from dfprivacy.statistics.estimators.quantile import (
     largest_loss,
     rank_rows,
     rank_runs,
-    rows_between,
-    select_ends,
     select_quantiles,
 )
-from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
+from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.split import split
 from tests.numbered_bytes import draw_numbered
 
@@ -131,35 +128,6 @@ def test_losses_are_the_formula(target, cap):
         assert losses == {c: min(cap, rank_loss(rows, c, target)) for c in range(-2, 3)}
 
 
-@pytest.mark.parametrize("target", [0, 3, 20, 80])
-def test_losses_on_significant_bits(target):
-    """The same on a real grid with its gaps, whose ends hold rows too."""
-    grid = SignificantBits(2)
-    random = np.random.default_rng(5)
-    groups = [random.integers(-grid.last, grid.last + 1, size).tolist() for size in (0, 1, 7, 40)]
-    groups += [[-grid.last, -grid.last, grid.last], [0] * 9]
-    group_losses = list_losses(build_table(groups, grid), target)
-    for rows, losses in zip(groups, group_losses, strict=True):
-        everything = range(-grid.last, grid.last + 1)
-        assert losses == {c: rank_loss(rows, c, target) for c in everything}
-
-
-@pytest.mark.parametrize("aim", [0, 1, 2, 5])
-@pytest.mark.parametrize("public_rows", [0, 1, 3])
-@pytest.mark.parametrize("cap", [NO_CAP, 2])
-def test_one_row_moves_a_loss_by_at_most_one(aim, public_rows, cap):
-    """With the target aim + n - m, m public, each loss moves by at most 1, and somewhere by 1."""
-    groups = list(multisets(2, 4))
-    targets = np.array([aim + len(rows) - public_rows for rows in groups], np.int64)
-    group_losses = expand_losses(rank_runs(rank_rows(build_table(groups)), targets, cap))
-    losses = dict(zip(groups, group_losses, strict=True))
-    moves = {
-        abs(losses[rows][c] - losses[tuple(sorted((*rows, row)))][c])
-        for rows, row, c in itertools.product(multisets(2, 3), range(-2, 3), range(-2, 3))
-    }
-    assert max(moves) == 1
-
-
 def test_large_counts_do_not_overflow():
     """2**33 rows leave losses exact, below 2**53 and without a wrap."""
     rows = np.array([2**30, 2**31, 2**32, 2**30], np.int64)
@@ -222,20 +190,6 @@ def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
         assert ascending == sorted(ascending)
 
 
-@pytest.mark.parametrize("loss", [SURE, Rho(Fraction(10**4))])
-def test_heavy_atoms(loss):
-    """Where most rows are one value, the quantiles inside it are that value."""
-    grid = SignificantBits(10)
-    rows = [-700] * 5 + [0] * 900 + list(range(1000, 1095))
-    qs = [Fraction(i, 20) for i in range(1, 20)]
-    answers = select_levels(build_table([rows, rows], grid), qs, loss)
-    for q, pair in zip(qs, answers.tolist(), strict=True):
-        assert q > Fraction(905, 1000) or pair == [0, 0]
-        assert q <= Fraction(905, 1000) or all(
-            abs(value - (999 + 1000 * q - 905)) <= 2 for value in pair
-        )
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(30)])
 def test_answers_never_cross(epsilon):
     """Answers rise with the level at any loss, however wrong the counts are."""
@@ -257,15 +211,6 @@ def test_levels_are_answered_in_the_order_asked():
     order = [3, 0, 5, 3, 1, 4, 2, 0]
     mixed = draw_numbered(select_levels, table, [LEVELS[i] for i in order], Epsilon(HALF))
     assert mixed.tolist() == ascending[order].tolist()
-
-
-def test_chunks_change_no_law(monkeypatch):
-    """Selections cut into chunks of groups answer for all of them, in their order."""
-    groups = [[group % 5 - 2] * (5 + group % 3) for group in range(200)]
-    for chunk in (1, 5, 64):
-        monkeypatch.setattr(quantile, "CHUNK", chunk)
-        answers = select_levels(build_table(groups), [THIRD, HALF], SURE)
-        assert answers.tolist() == [[rows[0] for rows in groups]] * 2
 
 
 # How far answers are off
@@ -555,39 +500,6 @@ def test_candidates_of_integers_are_integers():
     assert find_sizes([1, 1000.5], bits=16).last > 300_000
 
 
-@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.5}], ids=str)
-@pytest.mark.parametrize(
-    "unit", [{"max_rows": 2, "max_groups": 3}, {"max_rows": 1, "max_groups": 5}]
-)
-def test_a_row_is_in_one_count_of_all_groups(loss, unit, monkeypatch):
-    """A row more moves one count of sizes by one, or none.
-
-    Their noise is that of the max_rows * max_groups rows of a unit, which count together.
-    """
-    seen, plain = [], quantile.add_to
-
-    def watch_rows(counts, noise):
-        seen.append((counts, noise))
-        return plain(counts, noise)
-
-    monkeypatch.setattr(quantile, "add_to", watch_rows)
-    values = np.random.default_rng(1).lognormal(3, 2, 600) * np.repeat([-1, 1, 0], 200)
-    frame = pl.DataFrame({"g": np.arange(600) % 6, "x": values, "u": np.arange(600)})
-    for rows in (600, 599, 300, 299, 1):
-        groups = frame.head(rows).dp(unit="u", **unit).group_by("g", keys=range(6))
-        groups.median("x", **loss)
-    counts = [vector for vector, _ in seen]
-    for first, second in itertools.pairwise(counts[:2] + counts[2:4]):
-        assert first.shape == second.shape
-    moved = [np.abs(counts[index] - counts[index + 1]).sum() for index in (0, 2)]
-    assert moved == [0, 1]  # the last row is a zero, the 300th is not
-    contribution = Contribution(unit["max_rows"] * unit["max_groups"], 1)
-    budget = Epsilon(Fraction(1)) if "epsilon" in loss else Rho(HALF)
-    assert {noise for _, noise in seen} == {
-        contribution.row_loss(budget).share(TOGETHER).noise(1, 1)
-    }
-
-
 @pytest.mark.parametrize("kind", [float, int])
 def test_groups_share_what_they_know_of_sizes(kind, replayed):
     """Medians of 300 groups of 75 rows are shown, of integers and floats, in rho and epsilon.
@@ -709,46 +621,6 @@ def test_an_end_on_the_wrong_side_is_not_shown(q, loss):
     for level in (0.8, 0.95):
         for shown in map(np.isfinite, estimator.interval(vector, level)):
             assert shown.sum() <= stats.binom.ppf(1 - 1e-9, groups, (1 - level) / 2)
-
-
-def test_each_row_is_counted_in_one_part():
-    """Parts add up to the rows of a group, are those of the formula, and one row moves one by 1."""
-    grid = SignificantBits(8)
-    random = np.random.default_rng(3)
-    values = np.round(random.normal(0, 5, 40))
-    group = random.integers(0, 3, 40)
-    cuts = np.sort(grid.numbers(np.array([[-9.0, 0, 2], [-1, 0, 3], [0, 1, 3], [4, 9, 99]])), 0)
-    cuts[0, 0] = -grid.last - 1  # below all candidates
-
-    def parts(is_kept):
-        ones = np.ones(is_kept.sum(), np.int64)
-        labels = grid.labels(values[is_kept])
-        table = bin_table(pa.table({}), 3, grid, group[is_kept], labels, rows=ones)
-        return rows_between(table, cuts)
-
-    every = np.ones(40, bool)
-    group_parts, numbers = parts(every), grid.numbers(grid.labels(values))
-    for g in range(3):
-        upto = [(numbers[group == g] <= cut).sum() for cut in cuts[:, g]]
-        assert group_parts[:, g].tolist() == np.diff([0, *upto, (group == g).sum()]).tolist()
-    for left in range(40):
-        moved = group_parts - parts(every & (np.arange(40) != left))
-        assert np.abs(moved).sum() == moved.sum() == 1
-
-
-def test_ends_are_as_far_as_the_law_says():
-    """At a large epsilon the ends are the values at the ranks that `EndsLaw.apart` names."""
-    loss = Epsilon(Fraction(200))
-    table = copy_rows(np.arange(1, 5001), bits=16, groups=3)
-    law = EndsLaw(loss, Epsilon(1).noise(1, 1), loss.noise(1, 1), 2)
-    levels = [Fraction(1, 4), HALF]
-    rows = np.full(3, 5000)
-    ends, vector = select_ends(table, levels, rows, law)
-    for index, (q, interval) in enumerate(zip(levels, ends, strict=True)):
-        for side, numbers in ((-1, interval.low), (1, interval.high)):
-            rank = int(q * 5000) + side * law.aim_distance(q, index, side)
-            assert np.abs(table.binning.values(numbers) - rank).max() <= 1
-    assert vector.coordinates.shape == (5, 3)
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])

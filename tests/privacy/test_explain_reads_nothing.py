@@ -55,6 +55,7 @@ def test_a_frame_that_fails_when_it_is_read():
     """A lazy frame whose rows can't be had is explained like any other."""
     frame = LAZY.map_batches(broken, schema=LAZY.collect_schema())
     assert len(everything(frame.dp)) == 22
+    assert len(frame.dp.explain.describe(**TERMS).draws) == 4
     with pytest.raises(ZeroDivisionError):
         frame.collect()
 
