@@ -1,11 +1,8 @@
-import os
 import threading
 from contextvars import copy_context
 
 import hypothesis.strategies as st
-import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -35,27 +32,6 @@ def watch_rows(frame, seen):
     return lazy.map_batches(read, schema=lazy.collect_schema())
 
 
-@pytest.mark.parametrize("question", ASKED)
-def test_the_charge_is_on_the_disk_before_the_first_random_byte(
-    frame, ledger, stored, monkeypatch, question
-):
-    """Exact pass, then commit, then noise: whoever draws finds the charge in the file already."""
-    events, urandom = [], os.urandom
-
-    def spy_urandom(size):
-        events.append(("draw", stored(ledger)))
-        return urandom(size)
-
-    monkeypatch.setattr(os, "urandom", spy_urandom)
-    rows = watch_rows(frame, lambda: events.append(("pass", stored(ledger))))
-    ASKED[question](dfp.frame(rows)(ledger=ledger, dataset="flights"))
-    delta = 10**10 if question == "groups" else 0
-    row = ("flights", 10**8, delta)
-    assert events[0] == ("pass", [])
-    assert {name for name, charges in events if charges != [row]} == {"pass"}
-    assert {name for name, charges in events if charges == [row]} == {"draw"}
-
-
 @pytest.mark.parametrize("failure", [OSError(5, "no bytes"), NotImplementedError(), None])
 def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, failure):
     """When the random source fails, nothing comes out and the charge is not paid back."""
@@ -72,42 +48,6 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
         assert stored(ledger) == [("flights", 250_000_000, 0)] * number
 
 
-MISTAKES = {
-    "no column": (lambda p: p.mean("y", bounds=BOUNDS), dfp.MissingColumnError),
-    "no bounds": (lambda p: p.shifted_mean("x"), dfp.MissingBoundsError),
-    "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.errors.InvalidBoundsError),
-    "no delta": (lambda p: p.group_by("g").count(), dfp.MissingDeltaError),
-    "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.errors.InvalidLossError),
-    "negative": (lambda p: p.count(epsilon=-1), dfp.errors.InvalidLossError),
-    "delta": (lambda p: p.count(delta=2), dfp.errors.InvalidLossError),
-    "rho": (lambda p: p.count(rho=0.1), dfp.errors.InvalidLossError),
-    "level": (lambda p: p.count(interval=2), dfp.errors.InvalidQuestionError),
-    "method": (
-        lambda p: p.mean_vector(["x"], radius=9, method="best"),
-        dfp.errors.InvalidQuestionError,
-    ),
-    "text": (lambda p: p.sum("g", bounds=BOUNDS), dfp.UnsupportedDtypeError),
-    "keys": (lambda p: p.group_by("g", keys=[1]).count(), dfp.errors.InvalidKeysError),
-    "too much": (lambda p: p.count(epsilon=1.5), dfp.BudgetExceededError),
-    "delta too much": (
-        lambda p: p.group_by("g").count(epsilon=0.1, delta=1e-5),
-        dfp.BudgetExceededError,
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_mistakes_are_not_charged(frame, ledger, stored, entropy_calls, mistake, kind):
-    """A call that is refused costs nothing, and draws nothing."""
-    ask, error = MISTAKES[mistake]
-    data = {"x": frame["x"].tolist(), "g": frame["g"].tolist()}
-    with pytest.raises(error):
-        ask(dfp.frame(kind(data))(ledger=ledger, dataset="flights"))
-    assert stored(ledger) == []
-    assert entropy_calls == []
-
-
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger):
     """A release that cannot be paid for is not computed."""
     passes = []
@@ -117,17 +57,6 @@ def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger):
     assert passes == []
     private(ledger=ledger, dataset="flights").count(epsilon=1)
     assert passes
-
-
-def test_every_front_end_is_charged(frame, ledger, engine, stored):
-    """A release costs the same from every kind of frame."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    for ask in (ASKED["mean"], ASKED["groups"]):
-        ask(dfp.frame(engine(table))(ledger=ledger, dataset="flights", note="n"))
-    assert stored(ledger) == [("flights", 10**8, 0), ("flights", 10**8, 10**10)]
-    assert ledger.history()["question"].tolist() == [
-        "mean('x', bounds=(0.0, 100.0))", "mean('x', bounds=(0.0, 100.0)) by 'g'",
-    ]  # fmt: skip
 
 
 class Growing(float):

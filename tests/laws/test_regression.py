@@ -215,37 +215,6 @@ def test_a_ridge_keeps_coefficients_small():
     assert np.quantile(np.abs(slopes), 0.9) < 100
 
 
-REFUSED = {
-    "no column": ("y", [], KNOWN),
-    "twice": ("y", ["a", "a"], KNOWN),
-    "explains itself": ("y", ["a", "y"], KNOWN),
-    "too many": ("y", [f"x{number}" for number in range(21)], KNOWN),
-    "no mapping": ("y", ["a"], [(0, 1), (0, 1)]),
-    "bounds that end before they begin": ("y", ["a"], {**KNOWN, "a": (3, 1)}),
-    "unknown": ("y", ["c"], {**KNOWN, "c": (0, 1)}),
-    "text": ("y", ["t"], {**KNOWN, "t": (0, 1)}),
-    "a list for y": (["y"], ["a"], KNOWN),
-    "named as a term": ("y", ["intercept"], {**KNOWN, "intercept": (0, 1)}),
-    "far bounds": ("y", ["a"], {"y": (0, 1e300), "a": (0, 1e-300)}),
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_is_refused_before_the_charge(tmp_path, arguments):
-    """Nothing is charged, and explain refuses what types do not decide."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
-    rows = frame(20).with_columns(t=pl.lit("x"), intercept=pl.col("a"))
-    private = rows.dp(ledger=ledger, dataset="d")
-    with pytest.raises(dfp.DPError):
-        private.regression(*arguments)
-    with pytest.raises(dfp.DPError):
-        private.regression("y", ["a"], KNOWN, population=True)
-    if arguments[1] != ["t"]:
-        with pytest.raises(dfp.DPError):
-            rows.dp.explain.regression(*arguments)
-    assert ledger.remaining("d").epsilon == 10
-
-
 def test_units_cost_what_their_rows_do():
     """With a unit of three rows a sum has three times the noise; limits are found as well."""
     rows = frame(9000).with_columns(u=pl.int_range(9000) // 3)
@@ -284,26 +253,6 @@ def test_a_row_costs_no_more_than_is_charged(column_count, loss):
             assert answer.equals(again, null_equal=True)
             paid.append(getattr(tape.loss, *loss))
         assert 0.9499 < max(paid) <= 1
-
-
-@pytest.mark.parametrize("max_rows", [1, 2, 5])
-def test_a_unit_costs_no_more_than_is_charged(max_rows):
-    """However many rows it has, which are scaled down; by polars, and by DuckDB for others."""
-    draws = np.random.default_rng(max_rows)
-    others = frame(30).with_columns(u=pl.int_range(30) % 9)
-    for size in (1, 2, 3, 7, 40):
-        spread = draws.choice([1, 10, 100])
-        columns = {name: draws.normal(0, spread, size).round(3) for name in ("a", "b", "y")}
-        larger = pl.concat([others, pl.DataFrame({**columns, "u": [77] * size})])
-        for make in (pl.DataFrame.lazy, pl.DataFrame.to_pandas):
-
-            def ask(rows, make=make):
-                private = dfp.frame(make(rows))(unit="u", max_rows=max_rows)
-                return dfp.show(private.regression("y", ["a", "b"], KNOWN, epsilon=1))
-
-            answer, again, tape = replay(ask, larger, others)
-            assert repr(answer) == repr(again)
-            assert tape.loss.epsilon <= 1
 
 
 def test_a_page_shows_it():

@@ -62,20 +62,6 @@ def test_bounds_out_of_range_are_refused(ask, bounds, entropy_calls):
     )
 
 
-@pytest.mark.parametrize("kind", ["shifted_mean", "independent_mean"])
-def test_some_means_need_bounds(kind, entropy_calls):
-    """A mean that needs bounds gives no answer without."""
-    require_refusal(lambda: getattr(FRAME.dp, kind)("x"), entropy_calls, dfp.MissingBoundsError)
-
-
-@pytest.mark.parametrize("kind", ["subset_mean", "dick_mean"])
-def test_some_means_find_their_own_bounds(kind, entropy_calls):
-    """A mean that finds bounds by itself takes none."""
-    require_refusal(
-        lambda: getattr(FRAME.dp, kind)("x", (0, 1)), entropy_calls, dfp.errors.UnknownArgumentError
-    )
-
-
 FORMER = {
     "shifted_mean": lambda: FRAME.dp.mean("x", (0, 1), method="shifted"),
     "independent_mean": lambda: FRAME.dp["x"].mean((0, 1), method="independent"),
@@ -142,11 +128,31 @@ def test_a_level_next_to_zero_or_one_is_refused_or_works(ask, level, entropy_cal
 
 CELLS = pl.DataFrame(
     {"g": ["a", "b"] * 50, "h": [1, 2] * 50, "x": [float(SECRET)] * 100, "s": [["a"]] * 100}
-).with_columns(note="g")
+).with_columns(note="g", intercept="x", v=pl.concat_list("x"), w=pl.concat_arr("x", "x"))
 POWERS = [1, 0.5, 65, Fraction(10**30 + 1, 10**30), Decimal("1.00000000000000000001"), "2"]
 LEVELS = [-0.1, 1.1, Fraction(10**7 + 1, 10**7), math.nan, math.inf, True, "0.5", None]
 LIMITS = [{"max_rows": 0}, {"max_rows": 2.5}, {"max_rows": 2**20 + 1}, {"max_rows": True}]
 LIMITS += [{"max_groups": 0}, {"max_rows": 1, "max_groups": 0}]
+VECTORS = [{"method": "best"}, {"neighbors": "swap"}, {"deviations": "cauchy"}, {"interval": 1.0}]
+VECTORS += [{"p": 0.5}, {"p": "2"}, {"dimension": 2}, {"columns": []}, {"columns": ["x", "x"]}]
+VECTORS += [{"columns": "w", "dimension": 3}, {"columns": "v"}]
+VECTORS += [{"columns": "v", "dimension": size} for size in (0, 2**21)]
+VECTORS += [
+    {"columns": "v", "universe": 3, **terms}
+    for terms in ({"dimension": 3}, {"method": "shifted"}, {"method": "recentered"})
+]
+WITHIN = {"h": (0, 9), "x": (0, 9), "c": (0, 1), "g": (0, 1), "intercept": (0, 1)}
+FAR = {"h": (0, 1e300), "x": (0, 1e-300)}
+LINES = [("h", []), ("h", ["x", "x"]), ("h", ["x", "h"]), ("h", [f"x{n}" for n in range(21)])]
+LINES += [("h", ["c"]), ("h", ["g"]), (["h"], ["x"]), ("h", ["intercept"])]
+
+
+def vector(columns=["x", "h"], **terms):  # noqa: B006 nothing changes it
+    """Return a case of a mean of vectors."""
+    asked = {"rho": 1, "radius": 5, **terms}
+    return None, lambda d: d.mean_vector(columns, **asked)
+
+
 IMPOSSIBLE = {
     dfp.errors.InvalidQuestionError: [
         *(("above 1, up to 64", lambda d, p=p: d.center("x", p, bounds=(0, 1))) for p in POWERS),
@@ -173,28 +179,60 @@ IMPOSSIBLE = {
         ("population", lambda d: d.describe(population=True)),
         ("from 0 to 1", lambda d: d.describe(quantiles=(2,))),
         ("describe", lambda d: d.group_by("g").explain.describe(rho=1)),
+        *((None, lambda d, q=q: d.agg(q)) for q in (1, "x", dfp.count, FRAME, None, pl.col("x"))),
+        (None, lambda d: d.agg()),
+        *(vector(**terms) for terms in VECTORS),
+    ],
+    dfp.DPError: [
+        *((None, lambda d, line=line: d.regression(*line, WITHIN)) for line in LINES),
+        (None, lambda d: d.regression("h", ["x"], WITHIN, population=True)),
+        *(
+            (None, lambda d, bounds=bounds: d.regression("h", ["x"], bounds))
+            for bounds in (FAR, {**WITHIN, "x": (3, 1)}, [(0, 1), (0, 1)])
+        ),
+    ],
+    dfp.errors.UnknownArgumentError: [
+        (None, lambda d: d.subset_mean("x", (0, 1))),
+        (None, lambda d: d.dick_mean("x", (0, 1))),
     ],
     dfp.MissingColumnError: [
         ("'y'", lambda d: d.describe(columns=["y"])),
         ("'y'", lambda d: d.describe(exclude=["y"])),
         ("'user'", lambda d: d(unit="user", max_rows=1).count()),
+        vector(["x", "z"]),
     ],
     dfp.MissingDeltaError: [
         ("secret", lambda _: CELLS.dp.value_counts("g")),
         ("secret", lambda _: CELLS.dp.crosstab("g", "h")),
         ("secret", lambda _: CELLS.dp.describe()),
+        ("secret", lambda _: CELLS.dp.group_by("g").count(rho=1)),
     ],
     dfp.errors.InvalidKeysError: [
         ("public together", lambda d: d.group_by("h").value_counts("g", ["a"])),
         ("keys", lambda d: d.crosstab("g", "h", keys={"g": ["a"]})),
     ],
-    dfp.MissingBoundsError: [("bounds", lambda d: d.pivot("g", "h", "x", margins=True))],
+    dfp.MissingBoundsError: [
+        ("bounds", lambda d: d.pivot("g", "h", "x", margins=True)),
+        ("bounds", lambda d: d.shifted_mean("x")),
+        ("bounds", lambda d: d.independent_mean("x")),
+    ],
     dfp.errors.InvalidBoundsError: [
         ("too large or too small", lambda d: d.cov("x", "h", (0, 1e-200), (0, 1e-200))),
+        *(vector(radius=radius) for radius in (None, 0, math.inf, "5", True)),
     ],
-    dfp.UnsupportedDtypeError: [("'s'", lambda d: d.nunique("s"))],
+    dfp.UnsupportedDtypeError: [
+        ("'s'", lambda d: d.nunique("s")),
+        ("'g'", lambda d: d.sum("g", (0, 1))),
+        vector(["x", "g"]),
+        vector("x"),
+        vector("v", universe=3),
+    ],
     dfp.errors.UnsupportedFrameError: [("object", lambda _: dfp.frame(object()).describe())],
-    dfp.errors.InvalidLossError: [("epsilon and rho", lambda d: d.describe(epsilon=1, rho=1))],
+    dfp.errors.InvalidLossError: [
+        ("epsilon and rho", lambda d: d.describe(epsilon=1, rho=1)),
+        ("epsilon and rho", lambda d: d.count(epsilon=1, rho=1)),
+        *(vector(rho=rho) for rho in (0, -1, math.nan, None)),
+    ],
     dfp.errors.InvalidUnitError: [
         ("no unit", lambda d: d(max_rows=3).group_by("g").count()),
         ("no unit", lambda d: d(max_groups=3).group_by("g").count()),
@@ -205,23 +243,18 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.sample(12)
+@pytest.mark.parametrize("make", [pl.DataFrame.lazy, pl.DataFrame.to_arrow])
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [(error, *case) for error, cases in IMPOSSIBLE.items() for case in cases],
 )
-def test_what_can_not_be_is_refused(error, message, call, entropy_calls):
-    """A question, a table or a unit that can't be is refused before a row is read."""
-    require_refusal(lambda: call(CELLS.dp(delta=1e-6)), entropy_calls, error, message)
-
-
-@pytest.mark.parametrize(
-    "questions", [[], [1], ["x"], [dfp.count], [FRAME], [None], [pl.col("x").mean()]]
-)
-def test_agg_takes_questions(questions, entropy_calls):
-    """An argument that is no question is refused."""
-    require_refusal(
-        lambda: FRAME.dp.agg(*questions), entropy_calls, dfp.errors.InvalidQuestionError
-    )
+def test_what_can_not_be_is_refused(error, message, call, make, tmp_path, entropy_calls):
+    """A question, a table or a unit that can't be is refused before a row is read or paid for."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", rho=9, delta=0.1)
+    private = dfp.frame(make(CELLS))(delta=1e-6, ledger=ledger, dataset="d")
+    entropy_calls.clear()
+    require_refusal(lambda: call(private), entropy_calls, error, message)
+    assert ledger.datasets() == []
 
 
 def test_answers_of_the_same_name_are_refused(entropy_calls):

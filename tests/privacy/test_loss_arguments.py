@@ -46,17 +46,6 @@ def test_a_delta_of_one_is_refused(value, entropy_calls):
     )
 
 
-def test_secret_keys_need_a_delta(entropy_calls):
-    """Secret keys without delta, and epsilon beside rho, are refused before anything is drawn."""
-    require_refusal(lambda: FRAME.dp.group_by("g").count(), entropy_calls, dfp.MissingDeltaError)
-    require_refusal(
-        lambda: FRAME.dp.group_by("g").count(rho=1), entropy_calls, dfp.MissingDeltaError
-    )
-    require_refusal(
-        lambda: FRAME.dp.count(epsilon=1, rho=1), entropy_calls, dfp.errors.InvalidLossError
-    )
-
-
 @pytest.mark.parametrize("name", ["epsilon", "rho", "delta", "interval"])
 def test_a_number_too_long_to_print_is_refused(name, entropy_calls):
     """A number that Python does not print is refused like any other."""
