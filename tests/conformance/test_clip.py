@@ -94,16 +94,3 @@ def test_statistics_of_files_that_hide_nan(exact, registered, tmp_path, bounds, 
     count = con.sql(f"SELECT dp_sum(x, {lower}, {upper}, 1e12) FROM '{file}'").fetchall()[0][0]
     clipped = np.clip(values[~np.isnan(values)], lower, upper)
     assert count == pytest.approx(clipped.sum(), rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize("bounds", BOUNDS[:6])
-def test_every_engine_has_the_same_sums(exact, bounds):
-    """DuckDB's sums, products among them, are those of polars."""
-    values = np.concatenate([hard_values(*bounds), [np.nan]])
-    con = duckdb.connect()
-    con.register("arrow", pa.table({"g": np.arange(len(values)) % 7, "x": values}))
-    con.execute("CREATE TABLE t AS SELECT * FROM arrow")
-    statistics = {name: ask("x", bounds) for name, ask in QUESTIONS.items()}
-    for by in (["g"], []):
-        sums = exact.sums(con.table("t"), statistics, by)
-        assert sums == exact.sums(con.table("t").pl(), statistics, by)

@@ -581,45 +581,6 @@ def test_low_parts_have_their_law():
     assert stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), 3) > ALPHA
 
 
-@pytest.mark.parametrize("scale", [Fraction(3, 10), 10, 2**40])
-def test_agrees_with_the_bitwise_geometric(scale):
-    """An independent sampler, bit by bit from integer thresholds, has the same law (DKW).
-
-    The bits of a geometric number are independent with P(bit j) = 1 / (1 + exp(2**j / scale)).
-    """
-    size = 100_000
-    ours = DiscreteLaplace(Fraction(scale)).sample(size)
-    oracle = bitwise_geometric(scale, size) - bitwise_geometric(scale, size)
-    points = np.union1d(ours, oracle)
-    distance = np.abs(
-        np.searchsorted(np.sort(ours), points, side="right")
-        - np.searchsorted(np.sort(oracle), points, side="right")
-    ).max()
-    assert distance / size <= 2 * 3.33 / math.sqrt(size)
-
-
-def bitwise_geometric(scale, size):
-    generator = np.random.default_rng()
-    total = np.zeros(size, np.int64)
-    bits = max(1, math.ceil(math.log2(60 * scale)))
-    for bit in range(bits):
-        threshold = np.uint64(bit_threshold(bit, scale))
-        words = generator.integers(0, 2**64, size, dtype=np.uint64)
-        total += (words < threshold).astype(np.int64) << bit
-    rest = np.ones(size, bool)
-    while rest.any():  # the high part is geometric again, and almost always 0
-        rest &= generator.random(size) < math.exp(-(2**bits) / scale)
-        total += rest.astype(np.int64) << bits
-    return total
-
-
-def bit_threshold(bit, scale):
-    ctx.prec = 300
-    exponent = arb(2**bit) * arb(Fraction(scale).denominator) / arb(Fraction(scale).numerator)
-    probability = 1 / (1 + exponent.exp())
-    return int((probability * arb(2) ** 64).floor().unique_fmpz())
-
-
 # Random bytes that fail
 
 

@@ -54,14 +54,14 @@ def test_hidden_groups_change_nothing_that_is_shown(name, first):
     questions = {"count": dfp.count(), "units": dfp.nunique("u"), **QUESTIONS}
     statistics = {"first": questions[first], "other": QUESTIONS[name]}
     shown = []
-    for hidden in (0, 40):
+    for hidden in (0, 1, 40):
         private = dfp.frame(frame(hidden))(unit="u", max_rows=1, max_groups=1, delta=1e-6)
         with record_draws(NoNoise()):
             released = private.group_by("g").agg(**statistics, epsilon=20, interval=0.95)
         columns = [column for column in released.columns if column.startswith("other")]
         assert released["g"].to_list() == [0, 1, 2]
         shown.append(repr(released[columns].rows()))
-    assert shown[0] == shown[1]
+    assert shown[0] == shown[1] == shown[2]
 
 
 @pytest.mark.parametrize("rows", [0, 6])

@@ -1,19 +1,6 @@
-"""Questions without bounds, and frames of a few groups of rows to ask them about."""
+"""Frames of a few groups of rows, for questions without bounds."""
 
 import polars as pl
-
-import dfprivacy as dfp
-
-ASKED = {
-    "mean": {"x": dfp.mean("x")},
-    "sum": {"x": dfp.sum("x")},
-    "var": {"x": dfp.var("x")},
-    "mean and var": {"m": dfp.mean("x"), "v": dfp.var("x")},
-    "std and count": {"x": dfp.std("x"), "n": dfp.count("x")},
-    "several": {"m": dfp.mean("x"), "s": dfp.sum("x"), "v": dfp.var("x"), "n": dfp.count()},
-    "two columns": {"m": dfp.mean("x"), "i": dfp.mean("i"), "n": dfp.count("i")},
-    "bounds": {"b": dfp.mean("x", (0, 1)), "x": dfp.sum("x")},
-}
 
 
 def frame(values, groups="a"):

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy import stats
 
@@ -55,40 +54,3 @@ def test_releases_are_integers_without_holes(ask, loss, bulk):
         assert np.abs(seen - expected).max() < 6.11 * math.sqrt(expected) + 1
         zeros.append(trailing_zeros(multiples))
     assert stats.ks_2samp(*zeros).statistic <= 2 * 3.33 / math.sqrt(COPIES)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1])
-def test_counts_follow_the_discrete_laplace_law(epsilon, bulk):
-    """Counts follow the discrete laplace law.
-
-    Counts of a hundred rows have the law (1 - a)/(1 + a) a**|x - 100| with a = exp(-epsilon):
-    DKW at 3.28/sqrt(n), mean absolute noise within 6.2/sqrt(n), P(0) within z = 6.11; 1e-9 each.
-    """
-    counts = bulk([1.0] * 5, COPIES, ASKS["count"][0], epsilon=epsilon)["total"].to_numpy() - 5
-    a = math.exp(-epsilon)
-    points = np.arange(-60, 61)
-    law = np.where(
-        points < 0,
-        a ** (-points.clip(max=0)) / (1 + a),
-        1 - a ** (points.clip(min=0) + 1) / (1 + a),
-    )
-    empirical = np.searchsorted(np.sort(counts), points, side="right") / COPIES
-    assert np.abs(empirical - law).max() <= 3.28 / math.sqrt(COPIES)
-    spread = 2 * a / (1 - a * a)
-    variance = 2 * a / (1 - a) ** 2 - spread**2
-    assert abs(np.abs(counts).mean() - spread) < 6.11 * math.sqrt(variance / COPIES)
-    zero = (1 - a) / (1 + a)
-    assert abs((counts == 0).mean() - zero) < 6.11 * math.sqrt(zero * (1 - zero) / COPIES)
-
-
-def test_bulk_and_single_releases_have_one_law(bulk):
-    """Bulk and single releases have one law.
-
-    A grouped call over many groups and many calls without groups draw from one law: two-sample
-    DKW with 1,000 single calls; false alarms below 1e-8.
-    """
-    grouped = bulk([1.0] * 3, COPIES, ASKS["count"][0], epsilon=0.2)["total"].to_numpy()
-    private = pl.DataFrame({"x": [1.0] * 3}).dp(epsilon=0.2)
-    single = [float(private.count()) for _ in range(1000)]
-    gap = stats.ks_2samp(grouped, single).statistic
-    assert gap <= 3.33 / math.sqrt(COPIES) + 3.33 / math.sqrt(1000)

@@ -5,18 +5,13 @@ An interval far from the truth comes from a core that noise alone has made: belo
 below 1e-12.
 """
 
-import math
-
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
-import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.noise.recording import record_draws
-from tests.no_noise import NoNoise
 
 pytestmark = pytest.mark.slow
 
@@ -100,39 +95,3 @@ def test_rows_beside_zero_are_found_in_several_octaves(share, bulk):
     release = bulk(rows, 400, lambda g, **t: g.mean("x", **t), epsilon=1)
     ratio = release["x"].to_numpy() / rows.mean()
     assert ((ratio > 0.7) & (ratio < 1.3)).sum() >= 375
-
-
-def doors(rows, folder):
-    """Return low and high of the mean of rows as each door answers."""
-    frame = pl.DataFrame({"g": ["a"] * len(rows), "x": rows})
-    private, query = dfp.frame(frame), "SELECT dp_mean_interval(x) AS x FROM t"
-    grouped = private.group_by("g", keys=["a"]).mean("x", epsilon=1)
-    con = duckdb.connect()
-    con.register("t", frame.to_arrow())
-    sql_udfs.register(con, epsilon=1)
-    path = dfp.statistics(frame, folder / "x.parquet", dfp.mean("x"))
-    sql_answers = [con.sql(query).fetchall()[0][0], dfp.sql(query, t=frame, epsilon=1)["x"][0]]
-    estimates = [private.mean("x", epsilon=1), private.mean("x", rho=0.5)]
-    estimates += [dfp.merge([path], epsilon=1)["x"]]
-    return [
-        (grouped["low"][0], grouped["high"][0]),
-        *((answer["low"], answer["high"]) for answer in sql_answers),
-        *((answer.low, answer.high) for answer in estimates),
-    ]
-
-
-def test_every_door_says_the_same_of_zeros(tmp_path):
-    """Whichever way a mean is asked for, zeros alone claim nothing, and a window is found.
-
-    Draws without noise make both certain.
-    """
-    for number, window in enumerate(([], [500.0] * 300 + [1000.0] * 300)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with record_draws(NoNoise()):
-            intervals = doors([0.0] * 600 + window, folder)
-        for low, high in intervals:
-            if window:
-                assert 300 < low < 375 < high < 450
-            else:
-                assert (low, high) == (-math.inf, math.inf)
