@@ -1,17 +1,13 @@
 """Flight SQL clients: what they see, when a statement is charged, which tickets are refused."""
 
 import datetime as dt
-import os
-import random
 import re
-import signal
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -20,7 +16,6 @@ import pytest
 from tests.command_line import command
 
 from .conftest import PASSWORD, make_folder, serve
-from .test_owner import find_children
 
 psycopg = pytest.importorskip("psycopg")
 any_pb2 = pytest.importorskip("google.protobuf.any_pb2")
@@ -278,24 +273,6 @@ def test_calls_that_flight_sql_does_not_need_are_refused_without_a_traceback(ser
     assert all("changes no data" in text and "Traceback" not in text for text in texts)
 
 
-def test_garbage_is_refused_without_a_traceback(server):
-    """Random commands, tickets, actions and headers end in errors, and the server goes on."""
-    client, generator = Client(server), random.Random(0)
-    for number in range(60):
-        data = generator.randbytes(generator.randrange(1, 100))
-        if number % 2:
-            data = any_pb2.Any(type_url=f"{TYPES}CommandGetTables", value=data).SerializeToString()
-        texts = [
-            read_error(client.send, data),
-            read_error(client.fetch, fl.Ticket(data)),
-            read_error(lambda body: client.act("CreatePreparedStatement", body), data),
-        ]
-        assert not any("Traceback" in text for text in texts)
-        assert "of another user" in texts[1]
-        assert all("SQLSTATE" in text for text in texts if text)  # some are commands after all
-    assert client.ask("SELECT 1 AS n")["n"].to_pylist() == [1]
-
-
 def read_error(call, data):
     """Return the text of the error that a call ends with, if it does."""
     try:
@@ -303,35 +280,6 @@ def read_error(call, data):
     except (pa.ArrowException, OSError) as error:
         return str(error)
     return ""
-
-
-@pytest.mark.battery
-def test_killed_workers_show_no_answer_that_was_not_charged(server):
-    """Tickets are fetched again until they are answered, in the same way and charged once."""
-    client, generator = Client(server), random.Random(2)
-    budget, answers = client.read_budget(), {}
-    months = range(8, 12)
-
-    def kill_worker():
-        if workers := find_children(server.process):
-            os.kill(generator.choice(workers), signal.SIGKILL)
-
-    def fetch(statement):
-        ticket = client.find_ticket(statement)
-        for _ in range(50):
-            with suppress(fl.FlightServerError):
-                return client.fetch(ticket)
-        raise AssertionError(statement)
-
-    for month in [*months] * 2:
-        killer = threading.Timer(generator.uniform(0, 0.3), kill_worker)
-        killer.start()
-        answer = fetch(f"SELECT COUNT(*) AS n FROM flights WHERE month = {month}")["n"][0].as_py()
-        assert answers.setdefault(month, answer) == answer
-        killer.join()
-    assert set(answers) == set(months)
-    left = fetch("SHOW dfprivacy.budget")[0][0].as_py()
-    assert count_charges(budget, left) == len(months)
 
 
 def test_a_statement_with_values_is_bounded(server):

@@ -3,7 +3,6 @@
 import datetime as dt
 import hmac
 import os
-import random
 import socket
 import struct
 from base64 import b64decode, b64encode
@@ -38,16 +37,6 @@ def startup(**fields):
     body = struct.pack("!i", 3 << 16)
     body += b"".join(f"{name}\0{value}\0".encode() for name, value in fields.items()) + b"\0"
     return struct.pack("!i", len(body) + 4) + body
-
-
-def test_garbage_ends_a_connection_and_not_the_server(port, connect):
-    """Random bytes, before and in place of a login, are refused; the next client is served."""
-    generator = random.Random(0)
-    for size in (1, 7, 8, 9, 100, 5000):
-        exchange(port, generator.randbytes(size))
-        exchange(port, startup(user="ann", database="flights") + generator.randbytes(size))
-    with connect() as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_message_that_claims_to_be_huge_is_refused(port):

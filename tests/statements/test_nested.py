@@ -10,7 +10,7 @@ import pytest
 import dfprivacy as dfp
 from benchmarks.replay import Meter
 from tests.statements.readers import read_statements
-from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, shop
+from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, shop
 
 NESTED = Path(__file__).with_name("nested.sql").read_text().splitlines()
 SAMPLES = [
@@ -116,33 +116,6 @@ def test_one_text_is_one_release(clean):
     assert len(dfp.explain(query + inner, **terms).draws) == 2
     a, b, _ = dfp.sql(query + inner, **terms, epsilon=0.1).fetchall()[0]
     assert a == b
-
-
-def test_a_ledger_remembers_the_whole(clean, tmp_path):
-    """The same statement is the same answer and no charge; one that takes another number is new."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=2, remember=True)
-    terms = {"con": clean, "schema": SCHEMA, "max_rows": 8, "ledger": ledger, "dataset": "shop"}
-    query = (
-        "WITH r AS (SELECT dp_mean(balance, 0, 100) AS a FROM customer) "
-        "SELECT dp_count(*) FROM customer WHERE balance > (SELECT a * {} FROM r)"
-    )
-    first, again = (dfp.sql(query.format(1), **terms, version="1").fetchall() for _ in range(2))
-    assert first == again
-    assert ledger.spent("shop").epsilon == 1
-    dfp.sql(query.format(2), **terms, version="1")
-    assert ledger.spent("shop").epsilon == 2
-
-
-@pytest.mark.parametrize("query", SAMPLES)
-def test_a_unit_changes_its_own_rows_only(query):
-    """For each value of the inner release, a unit that comes changes no row of another."""
-    before = by_owner(query, shop(NOBODY))
-    for unit, many in ((3, 60), (100, 7)):
-        after = by_owner(query, shop(NOBODY, HOSTILE.format(unit=unit, many=many)))
-        assert None not in after
-        assert {k: v for k, v in before.items() if k != unit} == {
-            k: v for k, v in after.items() if k != unit
-        }
 
 
 def test_rows_by_themselves(clean):
