@@ -115,14 +115,6 @@ def test_a_spent_budget(run, ledger):
     assert len(dfp.Ledger("budget.db").history()) == 0
 
 
-@pytest.mark.parametrize("command", [["create"], ["show"], ["report"], ["statement"]])
-def test_help_teaches(run, command):
-    """Help fits 80 columns and shows an example."""
-    result = run("ledger", *command, "--help")
-    assert f"dfprivacy ledger {command[0]} budget.db" in result.output
-    assert max(map(len, result.output.splitlines())) <= 80
-
-
 def test_documented_commands_run(run):
     """The commands on the page run as they stand, one after the other."""
     lines = (ROOT / "docs" / "how-to" / "ledger.md").read_text(encoding="utf-8").splitlines()
