@@ -367,7 +367,7 @@ class Found:
     groups: Integers
     """The numbers of the groups."""
     counted: Integers | None = None
-    """The first and last bin of the bounds beyond which doublings were counted, -1 for bins."""
+    """The first and last bin of bounds far beyond which doublings were counted; None for bins."""
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
@@ -535,9 +535,12 @@ def _zoom(
     ruler, size = zoom
     limit = result.left - _units(LEAST_ZOOMED)
     shares = round_share(policy.zoom * np.clip((1000 / size) ** 0.33, 0.3, 1.0), limit)
-    look = look_at(table, result.groups, ruler, (loss, shares))
-    (first, last), left = _read_zoom(look, np.stack(result.ends), policy), result.left - shares
-    result = replace(result, look=look, first=first, last=last, left=left)
+    ends = np.stack(result.ends)
+    before = _bins_of_ends(ruler, ends)
+    counters = _count_doublings(ruler, before)
+    look = look_at(table, result.groups, ruler, (loss, shares), counters)
+    (first, last), left = _read_zoom(look, ends, policy), result.left - shares
+    result = replace(result, look=look, first=first, last=last, left=left, counted=before)
     again = round_share(np.full(len(left), policy.zoom), left - _units(LEAST_LEFT))
     rows = np.flatnonzero((size > 1000) & (again > 3 * UNITS // 100) & ~result.is_spike)
     if not len(rows):
@@ -550,27 +553,26 @@ def _zoom(
     rows, ends = rows[is_doubtful], ends[:, is_doubtful]
     if len(rows):
         part = result.of(rows)
-        paid, counters = (loss, again[rows]), _count_doublings(part)
+        bounds = np.stack([part.first, part.last])
+        paid, counters = (loss, again[rows]), _count_doublings(part.look.ruler, bounds)
         more = part.look + look_at(table, part.groups, part.look.ruler, paid, counters)
-        counted = np.full((2, len(left)), -1)
-        counted[:, rows] = part.first, part.last
-        result = replace(result, counted=counted)
+        before[:, rows] = bounds
         look.heights[rows], look.scale[rows] = more.heights, more.scale
         result.left[rows] -= again[rows]
         result.first[rows], result.last[rows] = _read_zoom(more, ends, policy)
     return result
 
 
-_APART = 1  # doublings beyond the bounds from which on a second zoom counts doublings, not bins
+_APART = 1  # doublings beyond the bounds from which on a zoom counts doublings, not bins
 
 
-def _count_doublings(result: Found) -> Integers:
+def _count_doublings(ruler: Ruler, bounds: Integers) -> Integers:
     """Return the bin that counts each bin's rows: far from the bounds, the last of a doubling."""
-    middle, steps = result.look.ruler.middle, result.look.ruler.steps
+    middle, steps = ruler.middle, ruler.steps
     offset = np.arange(-middle, middle + 1)
     start = (np.maximum(np.abs(offset), 1) - 1) // steps * steps + 1
     last, start = np.sign(offset) * np.minimum(start + steps - 1, middle), np.sign(offset) * start
-    first_bin, last_bin = result.first - middle, result.last - middle
+    first_bin, last_bin = bounds - middle
     is_far = start > (last_bin + _APART * steps)[:, None]
     is_far |= start < (first_bin - _APART * steps)[:, None]
     return middle + np.where(is_far, last, offset)
@@ -634,14 +636,16 @@ def _select_centers(
 
 def _read_zoom(zoom: Look, ends: Floats, policy: BoundsPolicy) -> Integers:
     """Return the bins that hold the data; those of the bounds so far if the zoom shows none."""
-    bins, last = read_ends(zoom, policy), zoom.heights.shape[1] - 1
-    before = [
-        (zoom.edges <= ends[0][:, None]).sum(axis=1),
-        (zoom.edges < ends[1][:, None]).sum(axis=1),
-    ]
-    first = np.maximum(before[0] - 1, 0)
-    so_far = np.stack([np.minimum(first, last), np.minimum(np.maximum(before[1] - 1, first), last)])
-    return np.asarray(np.where(bins < 0, so_far, bins))
+    bins = read_ends(zoom, policy)
+    return np.asarray(np.where(bins < 0, _bins_of_ends(zoom.ruler, ends), bins))
+
+
+def _bins_of_ends(ruler: Ruler, ends: Floats) -> Integers:
+    """Return the first and the last bin that bounds reach."""
+    edges, last = ruler.edges, ruler.edges.shape[-1] - 2
+    first = np.maximum((edges <= ends[0][:, None]).sum(axis=1) - 1, 0)
+    before = (edges < ends[1][:, None]).sum(axis=1) - 1
+    return np.stack([np.minimum(first, last), np.minimum(np.maximum(before, first), last)])
 
 
 def clipping_bias(
@@ -718,23 +722,18 @@ def _has_scattered_rows(result: Found, heights: Floats, bounds: Integers, side: 
     The mean of two looks, of bins and of doublings, has 1.12 times the deviation of the second.
     """
     (groups, bins), steps = heights.shape, result.look.ruler.steps
-    last, are_doublings = bounds[1], np.zeros(groups, bool)
+    last, terms, wider = bounds[1], steps, 1.0
     if result.counted is not None:
-        are_doublings = result.counted[0] >= 0
         ends = result.counted[1] if side > 0 else bins - 1 - result.counted[0]
-        last = np.where(are_doublings, np.maximum(last, ends), last)
+        last, terms, wider = np.maximum(last, ends), 1, 1.12
     is_far = np.arange(bins) > (last + _APART * steps + steps - 1)[:, None]
     outer, chance = np.where(is_far, heights, 0.0), 0.01 / (len(_SCATTERED) * bins / steps)
     is_scattered = np.zeros(groups, bool)
     for doublings in _SCATTERED:
         size = doublings * steps
         if size <= bins:
-            of_doublings, of_bins = (
-                exact_height(terms, chance, laplace=result.look.laplace)
-                for terms in (doublings, size)
-            )
-            need = np.where(are_doublings, 1.12 * of_doublings, of_bins)
-            is_scattered |= window_sums(outer, size).max(axis=1) > need
+            need = exact_height(doublings * terms, chance, laplace=result.look.laplace)
+            is_scattered |= window_sums(outer, size).max(axis=1) > wider * need
     return is_scattered
 
 
