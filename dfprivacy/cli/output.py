@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from dfprivacy.accounting.ledger_file import is_ledger
-from dfprivacy.engine.files import put_whole, write_csv, write_parquet
-from dfprivacy.engine.returning import printable
+from dfprivacy.engine.files import put_whole, write_parquet
+from dfprivacy.engine.returning import printable, write_csv
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,

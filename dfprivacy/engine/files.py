@@ -6,7 +6,6 @@ Files that are written are there wholly or not at all.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import tempfile
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
@@ -549,17 +547,6 @@ def put_whole(path: Path, fill: Callable[[Path], object], *, is_new: bool = Fals
             return
         os.link(temporary, path)
     sync_directory(folder)
-
-
-def write_csv(table: pa.Table, path: Path) -> None:
-    """Write one line a group under a line of names; lists and structs are JSON."""
-    for index, column in enumerate(table.schema):
-        if pa.types.is_nested(column.type):
-            texts = [json.dumps(value, default=str) for value in table[index].to_pylist()]
-            table = table.set_column(index, column.name, pa.array(texts, pa.string()))
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-    frame.write_csv(path)
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -6,11 +6,13 @@ dtypes: the frame that is asked about is looked at for these only.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import json
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import singledispatch
-from typing import Any
+from functools import partial, singledispatch
+from pathlib import Path
+from typing import IO, Any
 
 import duckdb
 import numpy as np
@@ -131,6 +133,28 @@ def printable(table: pa.Table) -> pa.Table:
             continue
         texts = pa.array([None if value is None else str(value) for value in list_values(column)])
         table = table.set_column(index, table.column_names[index], texts)
+    return table
+
+
+def write_csv(table: pa.Table, file: Path | IO[bytes]) -> None:
+    """Write one line a group under a line of names."""
+    frame = pl.from_arrow(write_texts(table))
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+    frame.write_csv(file)
+
+
+def write_texts(table: pa.Table) -> pa.Table:
+    """Return a table with texts for values that CSV has no form for; lists and structs are JSON."""
+    for index, column in enumerate(table.schema):
+        if pa.types.is_nested(column.type):
+            write: Callable[[Any], str] = partial(json.dumps, default=str)
+        elif pa.types.is_duration(column.type) or "binary" in str(column.type):
+            write = str
+        else:
+            continue
+        values = list_values(table[index])
+        texts = [None if value is None else write(value) for value in values]
+        table = table.set_column(index, column.name, pa.array(texts, pa.string()))
     return table
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import command
 from tests.frame_types import FRAME_TYPES
 
 KINDS = ["estimate", "gaussian", "choice", "hostile", "unknown"]
@@ -255,6 +256,25 @@ def test_saved_numbers_read_back(tmp_path, means, numbers, ending):
         table = read(dfp.show(released).save(tmp_path / f"release.{ending}"))
         expected = means["delay"].to_list() if released is means else [float(released)]
         assert table.iloc[:, 1].tolist() == pytest.approx(expected, rel=1e-14)
+
+
+def test_every_key_and_answer_has_a_form_in_csv(tmp_path):
+    """Durations and bytes are written as they are shown, in every CSV file and without a unit."""
+    wait = dt.timedelta(seconds=90)
+    rows = pl.DataFrame({"id": [b"a"] * 500, "g": ["b"] * 500, "wait": [wait] * 500})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    grouped = rows.dp.group_by("id", keys=[b"a"]).median("wait", epsilon=9)
+    numbers = rows.dp.agg(dfp.median("wait"), n=dfp.count(), epsilon=9)
+    saved = [
+        dfp.show(shown).save(tmp_path / "saved.csv").read_text() for shown in (grouped, numbers)
+    ]
+    words = ["median", tmp_path / "rows.parquet", "wait", "--by", "g", "--keys", "b"]
+    ran = command(*words, "--epsilon", 9, "--output", tmp_path / "out.csv")
+    assert ran.exit_code == 0, ran.output
+    assert re.search(r"^b'a',0:01:[23]\d", saved[0], re.MULTILINE)
+    assert re.search(r"^wait,0:01:[23]\d", saved[1], re.MULTILINE)
+    assert re.search(r"^n,\d+\.0,", saved[1], re.MULTILINE)
+    assert re.search(r"^b,0:01:[23]\d", (tmp_path / "out.csv").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("ending", ["html", "svg", "png"])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow.csv import write_csv
 
+from dfprivacy.engine.returning import write_csv, write_texts
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import (
     MOST_DOTS,
@@ -163,7 +163,7 @@ class Shown:
 
             pq.write_table(self.written, sink)
             return sink.getvalue()
-        frame = self.written.to_pandas()
+        frame = write_texts(self.written).to_pandas()
         zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
         try:
             frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
@@ -206,18 +206,13 @@ def _written() -> str:
 
 def show_readings(readings: Sequence[Reading], measured_in: MeasuredIn) -> Shown:
     """Return released numbers, one under the other; .csv has name, value, low, high and note."""
-    are_plain = not any(reading.moment for reading in readings)
-    rows = [
-        (
-            reading.name,
-            *(
-                number if are_plain or number is None else reading.writer(number)
-                for number in (reading.value, *(reading.ends or (None, None)))
-            ),
-            reading.note,
-        )
-        for reading in readings
-    ]
+    are_plain, rows = not any(reading.moment for reading in readings), []
+    for reading in readings:
+        numbers = [reading.value, *(reading.ends or (None, None))]
+        if not are_plain:
+            write = reading.moment or str
+            numbers = [None if number is None else write(number) for number in numbers]
+        rows.append((reading.name, *numbers, reading.note))
     names = ("name", "value", "low", "high", NOTE)
     return Shown(
         pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))),
