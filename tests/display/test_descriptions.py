@@ -42,6 +42,17 @@ def test_each_column_has_a_line_with_what_is_known(described):
     assert "epsilon=1e+06, delta=1e-06" in lines
 
 
+def test_quantiles_keep_their_digits_where_the_mean_has_none():
+    """A quantile is shown as it is, however wide the interval of a mean with outliers is."""
+    frame = pl.DataFrame({"x": [k / 5000 for k in range(4900)] + [1e5] * 100})
+    described = frame.dp(bounds={"x": (0, 1e6)}).describe(
+        quantiles=[0.25, 0.5], **TERMS | {"epsilon": 9}
+    )
+    *_, low, middle = repr(dfp.show(described)).splitlines()[2].split()
+    assert float(low) == pytest.approx(described["25%"].item(), rel=1e-4)
+    assert float(middle) == pytest.approx(described["50%"].item(), rel=1e-4)
+
+
 @pytest.mark.parametrize("engine", ["pandas", "duckdb", "lazy"])
 def test_every_frame_type_is_shown(engine):
     """A description in the caller's own type is recognized."""

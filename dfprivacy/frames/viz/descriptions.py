@@ -14,7 +14,6 @@ from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import Dot
 from dfprivacy.frames.viz.numbers import Column, Shown
 from dfprivacy.frames.viz.text import (
-    count_decimals,
     explain_intervals,
     figure,
     left_out,
@@ -69,9 +68,7 @@ def _refuse_chart(_: object) -> Any:
 def _texts(row: dict[str, Any], levels: Sequence[str]) -> dict[str, str]:
     """Return the displayed texts of a described column by their heads."""
     dated = row["type"] in MOMENTS
-    mean, low, high = (_number(row.get(key)) for key in ("mean", "mean_low", "mean_high"))
-    decimals = count_decimals([mean], [high / 2 - low / 2])
-    decimals = 0 if row["type"] == "integer" else decimals
+    decimals = 0 if row["type"] == "integer" else None
     is_boolean = row["type"] == "boolean"
     quantiles = {
         name: _level(row.get(f"{name} {row['type']}" if dated else name), decimals, dated=dated)
