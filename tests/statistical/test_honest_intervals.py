@@ -284,3 +284,18 @@ def test_a_distant_cluster_is_held_or_noted(groups: int, rows: int, cluster: int
             is_held = pl.col("truth").is_between("low", "high") | pl.col("note").is_not_null()
             right += means.join(truth, on="g").select(is_held.mean()).item()
     assert right > 40 - 9
+
+
+@pytest.mark.parametrize("sentinel", [999_999.0, 1e12])
+def test_sentinels_make_no_absurd_mean(sentinel: float) -> None:
+    """Values far beyond the zoom's last edge leave bounds finite: none of 24 means is absurd.
+
+    A mean beyond 10 times the largest value has probability below 1e-9.
+    """
+    x = np.random.default_rng(3).lognormal(1.6, 0.4, 10**5)
+    x[:1000] = sentinel
+    frame = pl.DataFrame({"g": np.arange(len(x)) % 10, "x": x})
+    means = [frame.dp.mean("x", epsilon=1) for _ in range(20)]
+    for _ in range(4):
+        means += frame.dp.group_by("g", keys=[*range(10)]).mean("x", epsilon=1)["x"].to_list()
+    assert max(map(abs, means)) < 10 * sentinel

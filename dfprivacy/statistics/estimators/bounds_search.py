@@ -371,9 +371,12 @@ class Found:
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
-        """The bounds, in units of the column."""
+        """The bounds, in units of the column: those of an outermost bin are the dyadic ones."""
         edges, at = self.look.edges, np.arange(len(self.first))
-        return edges[at, self.first], edges[at, self.last + 1]
+        lower, upper = edges[at, self.first], edges[at, self.last + 1]
+        lower = np.where(self.first == 0, np.maximum(lower, self.reach[0]), lower)
+        is_last = self.last == edges.shape[1] - 2
+        return lower, np.where(is_last, np.minimum(upper, self.reach[1]), upper)
 
     @property
     def is_spike(self) -> Mask:
@@ -539,7 +542,7 @@ def _zoom(
     before = _bins_of_ends(ruler, ends)
     counters = _count_doublings(ruler, before)
     look = look_at(table, result.groups, ruler, (loss, shares), counters)
-    (first, last), left = _read_zoom(look, ends, policy), result.left - shares
+    (first, last), left = _read_zoom(look, ends, result.reach, policy), result.left - shares
     result = replace(result, look=look, first=first, last=last, left=left, counted=before)
     again = round_share(np.full(len(left), policy.zoom), left - _units(LEAST_LEFT))
     rows = np.flatnonzero((size > 1000) & (again > 3 * UNITS // 100) & ~result.is_spike)
@@ -559,7 +562,7 @@ def _zoom(
         before[:, rows] = bounds
         look.heights[rows], look.scale[rows] = more.heights, more.scale
         result.left[rows] -= again[rows]
-        result.first[rows], result.last[rows] = _read_zoom(more, ends, policy)
+        result.first[rows], result.last[rows] = _read_zoom(more, ends, part.reach, policy)
     return result
 
 
@@ -634,10 +637,16 @@ def _select_centers(
     return centers
 
 
-def _read_zoom(zoom: Look, ends: Floats, policy: BoundsPolicy) -> Integers:
-    """Return the bins that hold the data; those of the bounds so far if the zoom shows none."""
-    bins = read_ends(zoom, policy)
-    return np.asarray(np.where(bins < 0, _bins_of_ends(zoom.ruler, ends), bins))
+def _read_zoom(zoom: Look, ends: Floats, reach: Floats, policy: BoundsPolicy) -> Integers:
+    """Return the bins that hold the data; those of the bounds so far if the zoom shows none.
+
+    The outermost bins are open: they hold data as far as the dyadic bounds reach, if these do.
+    """
+    bins, edges, last = read_ends(zoom, policy), zoom.edges, zoom.heights.shape[1] - 1
+    first_bin = np.where(reach[0] < edges[:, 1], 0, 1)
+    last_bin = np.where(reach[1] > edges[:, last], last, last - 1)
+    bins = np.where(bins < 0, _bins_of_ends(zoom.ruler, ends), bins)
+    return np.clip(bins, first_bin, last_bin)
 
 
 def _bins_of_ends(ruler: Ruler, ends: Floats) -> Integers:
@@ -673,6 +682,7 @@ def clipping_bias(
     )
     is_beyond = ((shown[:, 1:] > single[count]) & is_out[:, 1:]).any(axis=1)
     is_beyond |= ((shown[:, 1:-1] + shown[:, 2:] > double[count]) & is_out[:, 2:]).any(axis=1)
+    is_beyond |= (last == bins - 2) & (heights[:, -1] > single[1])  # in the open bin
     is_beyond |= _has_scattered_rows(result, heights, bounds, side)
     falls = fall[:, None] ** (places / steps)
     seen = np.maximum(shown[:, :steps].sum(axis=1), 0.0)
