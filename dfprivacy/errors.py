@@ -223,7 +223,7 @@ class OutputError(OperationalError, OSError):
     """A release can't be written where it should go. The charge stays paid.
 
     `released` are the rows of a CREATE TABLE whose table could not be made, an Arrow table. None
-    where a run of the same job hands them over again.
+    where a command prints them, or a run of the same job hands them over again.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, released: Any = None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,9 @@ from dfprivacy.cli.specs import (
     column_types,
     type_column,
 )
+from dfprivacy.engine.returning import write_csv
 from dfprivacy.engine.text_files import FORM
-from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError, OutputError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
@@ -384,7 +386,10 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
-    """Explain a release, or make it, then print the answers or write them."""
+    """Explain a release, or make it, then print the answers or write them.
+
+    Answers are paid for: those that can't be written are printed.
+    """
     if values["explain"]:
         show_lines(Console(), spec.explain())
         return
@@ -400,7 +405,12 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
         answers = released(answers).long()
     if output is not None:
         table = answers_table(answers)
-        write_table(table, output)
+        try:
+            write_table(table, output)
+        except OutputError as error:
+            write_csv(table, sys.stdout)
+            hint = f"the answers are paid for, and printed as CSV instead. {spent}"
+            raise OutputError(error.message, hint=hint) from None
         rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
         show_line(Console(), f"Wrote {rows} to {output}. {spent}")
         return

@@ -136,7 +136,7 @@ def printable(table: pa.Table) -> pa.Table:
     return table
 
 
-def write_csv(table: pa.Table, file: Path | IO[bytes]) -> None:
+def write_csv(table: pa.Table, file: Path | IO[bytes] | IO[str]) -> None:
     """Write one line a group under a line of names."""
     frame = pl.from_arrow(write_texts(table))
     assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series

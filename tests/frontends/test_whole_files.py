@@ -1,10 +1,21 @@
 """A file of answers is there wholly or not at all."""
 
+import csv
+import sys
+
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command
+from tests.command_line import command, run_python
+
+FULL = """\
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+from dfprivacy.cli import main
+main()
+"""
+"""Runs the command in a process in which no file may have 17 bytes, as on a full disk."""
 
 
 @pytest.fixture
@@ -37,6 +48,21 @@ def test_what_fails_half_way_leaves_the_old_file(count, tmp_path, monkeypatch, e
     assert count(target).exit_code != 0
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_an_answer_that_can_not_be_written_is_printed(folder, tmp_path, ending):
+    """Where a disk is full, what was paid for is handed over on stdout, as a whole table."""
+    words = ["count", folder / "flights.csv", "--output", tmp_path / f"answers.{ending}"]
+    done = run_python("-c", FULL, *words)
+    assert done.returncode == 2
+    ((name, value, *_),) = list(csv.reader(done.stdout.splitlines()))[1:]
+    assert name == "count"
+    assert abs(float(value) - 3000) < 40
+    assert "could not be written" in done.stderr
+    assert "paid for, and printed" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there(count, tmp_path):
