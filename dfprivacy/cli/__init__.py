@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -93,6 +94,8 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line, with the statistics that installed packages add."""
     write_plain_warnings()
+    if isinstance(sys.stdout, TextIOWrapper):  # answers are paid for, whatever letters a key has
+        sys.stdout.reconfigure(errors="backslashreplace")
     for point in entry_points(group="dfprivacy.statistics"):
         point.load()
     try:

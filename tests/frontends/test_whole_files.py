@@ -65,6 +65,17 @@ def test_an_answer_that_can_not_be_written_is_printed(folder, tmp_path, ending):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_an_answer_is_printed_in_any_encoding(tmp_path, encoding):
+    """A terminal that lacks the letters of a key shows their codes: the answer is paid for."""
+    pl.DataFrame({"town": ["東京"] * 900 + ["a\x07"] * 900}).write_csv(tmp_path / "rows.csv")
+    words = ["count", tmp_path / "rows.csv", "--by", "town", "--delta", "1e-6"]
+    done = run_python("-m", "dfprivacy", *words, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u6771\\u4eac" in done.stdout
+    assert "Spent epsilon 1" in done.stdout
+
+
 def test_a_folder_that_is_not_there(count, tmp_path):
     """A file in no folder is an error, and nothing is made."""
     assert count(tmp_path / "none" / "x.csv").exit_code != 0
