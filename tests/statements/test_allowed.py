@@ -1,15 +1,13 @@
 """Allowed statements are planned as written, cost what they say, and answer as DuckDB does."""
 
-import math
 import os
 import sys
-from decimal import Decimal
 
-import numpy as np
 import pytest
 
 import dfprivacy as dfp
 from tests.statements.readers import read_statements
+from tests.statements.same_rows import require_same_rows
 
 QUERIES = read_statements("allowed.sql")
 
@@ -41,37 +39,8 @@ def test_a_plan_has_questions_keys_and_cost(shared, select_list, questions, keys
     assert (plan.epsilon, plan.delta) == (epsilon, 0.001 if keys else 0)
 
 
-def plain(value):
-    """Return a value with numbers rounded, and NaN as None."""
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, float | Decimal):
-        return None if math.isnan(value) else round(float(value), 3)
-    return value
-
-
-def are_near(answers, expected):
-    """Return whether quantiles, which are whole or have 16 bits, are at most 1 from others."""
-    flat = [np.hstack(row) for row in (*answers, *expected)]
-    half = len(answers)
-    return all(np.abs(a - b).max() <= 1 for a, b in zip(flat[:half], flat[half:], strict=True))
-
-
-def by_text(rows):
-    return sorted(rows, key=repr)
-
-
 NOISY = ("0.25) AS m", "1 / 2) AS m", "=> 1) AS m")
 NOISELESS = [query for query in QUERIES if not any(loss in query for loss in NOISY)]
-
-
-def without_note(cell):
-    """Return an interval without its note, which is no number."""
-    if not isinstance(cell, dict):
-        return cell
-    return {name: value for name, value in cell.items() if name != "note"}
 
 
 @pytest.mark.parametrize("query", NOISELESS[::2])
@@ -81,13 +50,8 @@ def test_answers(shared, exact, query):
     At epsilon 10^13 all noise is 0 but with a probability below 10^-6.
     """
     ours = dfp.sql(query, con=shared, epsilon=1e13, delta=delta_for(query))
-    theirs = exact.sql(query)
-    assert ours.columns == theirs.columns
-    answers, expected = plain(ours.fetchall()), plain(theirs.fetchall())
-    answers = [list(map(without_note, row)) for row in answers]
-    if "ORDER BY" not in query:
-        answers, expected = by_text(answers), by_text(expected)
-    assert are_near(answers, expected) if "quantile" in query else answers == expected
+    off = 1 if "quantile" in query else 1e-3
+    require_same_rows(ours, exact.sql(query), ordered="ORDER BY" in query, rel=0, off=off)
 
 
 @pytest.fixture

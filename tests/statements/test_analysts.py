@@ -1,24 +1,17 @@
 """SQL as analysts write it: with next to no noise, each text has DuckDB's rows, names and order."""
 
 import datetime as dt
-import math
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.same_rows import require_same_rows
 from tests.statements.shop import SCHEMA, shop
 
 TERMS = {"schema": SCHEMA, "max_rows": 4, "max_groups": 4, "epsilon": 1e13, "delta": 1e-2}
 QUERIES = Path(__file__).with_name("analysts.sql").read_text().split(";\n")[:-1]
-
-
-def is_same(ours, theirs):
-    """Compare two values, numbers by three digits."""
-    if isinstance(ours, int | float) and isinstance(theirs, int | float):
-        return math.isclose(ours, theirs, rel_tol=0.03, abs_tol=0.1)
-    return dict(ours) == theirs if isinstance(theirs, dict) else ours == theirs
 
 
 @pytest.mark.sample(10)
@@ -26,12 +19,8 @@ def is_same(ours, theirs):
 def test_answers_are_duckdbs(query):
     """A private answer at epsilon 10^13 is DuckDB's; a false alarm is rarer than 10^-6."""
     con = shop()
-    ours, theirs = dfp.sql(query, con=con, **TERMS), con.sql(query)
-    assert ours.columns == theirs.columns
-    rows, expected = ours.fetchall(), theirs.fetchall()
-    assert len(rows) == len(expected)
-    for row, other in zip(rows, expected, strict=True):
-        assert all(map(is_same, row, other)), (row, other)
+    ours = dfp.sql(query, con=con, **TERMS)
+    require_same_rows(ours, con.sql(query), ordered=True, rel=0.03, off=0.1)
 
 
 def test_keys_without_calls_cost_one_count():
@@ -240,11 +229,8 @@ def test_groups_beside_each_row(keys):
 def test_what_is_made_of_aggregates_is_no_key(query):
     """GROUP BY ALL has no item that names an aggregate before it, as it has no aggregate."""
     con, text = shop(), f"{query} GROUP BY ALL ORDER BY 1, 2"
-    ours, theirs = dfp.sql(text, con=con, **TERMS), con.sql(text)
-    assert ours.columns == theirs.columns
-    rows, expected = ours.fetchall(), theirs.fetchall()
-    assert len(rows) == len(expected)
-    assert all(all(map(is_same, *pair)) for pair in zip(rows, expected, strict=True))
+    ours = dfp.sql(text, con=con, **TERMS)
+    require_same_rows(ours, con.sql(text), ordered=True, rel=0.03, off=0.1)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The questions of examples/flights_questions.md are answered, each at the price above it."""
 
-import math
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 from tests.statements.flights_like import flights_like
+from tests.statements.same_rows import is_close
 
 PAGE = (Path(__file__).parents[2] / "examples" / "flights_questions.md").read_text()
 STATEMENTS = re.findall(
@@ -82,14 +82,6 @@ def order_rows(rows, like):
     return sorted(rows, key=key)
 
 
-def close(answer, expected):
-    if isinstance(expected, tuple | list):
-        return all(map(close, answer, expected))
-    if isinstance(answer, float) and not isinstance(expected, str):
-        return math.isclose(answer, expected, rel_tol=0.03, abs_tol=0.5)
-    return answer == expected
-
-
 def ask_page(query, con, terms, **more):
     """Return the result of a statement, as an Arrow table, and what it has cost."""
     result = dfp.connect(con, schema=SCHEMA).sql(query, **{**terms, **more})
@@ -116,7 +108,7 @@ def test_a_statement_is_answered_at_its_price(like, owned, title, terms, cost, q
         order_rows(expected_rows, answer_rows[0]),
         strict=True,
     ):
-        assert close(answer_row, expected_row), (answer_row, expected_row)
+        assert is_close(answer_row, expected_row, 0.03, 0.5), (answer_row, expected_row)
 
 
 def test_the_page_has_what_it_says():

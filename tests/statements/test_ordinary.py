@@ -12,6 +12,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statements.expressions import OTHER_DIALECTS
 from dfprivacy.statistics import STATISTICS
+from tests.statements.same_rows import require_same_rows
 
 UNIT = {"unit": "user_id", "max_rows": 12, "max_groups": 6}
 STATEMENTS = [
@@ -35,27 +36,12 @@ STATEMENTS = [
 ]
 
 
-def are_equal(answer, expected):
-    """Return whether a private answer without noise is DuckDB's."""
-    if isinstance(expected, list):
-        return all(map(are_equal, answer, expected))
-    if isinstance(expected, float):
-        return math.isclose(answer, expected, rel_tol=0.02, abs_tol=2)
-    return answer == expected
-
-
 @pytest.mark.parametrize("query", STATEMENTS)
 def test_answers_are_duckdbs_without_noise(shared, query):
     """Where no limit binds and there is no noise, a plain text has DuckDB's names and answers."""
     ours = dfp.sql(query, con=shared, epsilon=1e13, delta=1e-3, **UNIT)
-    theirs = shared.sql(query)
-    assert ours.columns == theirs.columns
-    answers, expected = ours.fetchall(), theirs.fetchall()
-    if "ORDER BY sum" not in query:
-        answers, expected = sorted(answers), sorted(expected)
-    assert len(answers) == len(expected)
-    for row, expected_row in zip(answers, expected, strict=True):
-        assert all(map(are_equal, row, expected_row)), (row, expected_row)
+    ordered = "ORDER BY sum" in query
+    require_same_rows(ours, shared.sql(query), ordered=ordered, rel=0.02, off=2)
 
 
 NAMES = {name: statistic.kind for statistic in STATISTICS.values() for name in statistic.sql_names}
