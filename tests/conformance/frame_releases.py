@@ -1,4 +1,4 @@
-"""Questions to Ibis tables and to Arrow tables of the same rows."""
+"""Questions to Ibis tables and Spark frames, and to other frames of the same rows."""
 
 import numpy as np
 import pandas as pd
@@ -62,7 +62,8 @@ def many_rows():
 
 def shown(released):
     """Return the values of a release, from a frame of any kind."""
-    released = released.to_pyarrow() if hasattr(released, "to_pyarrow") else released
+    for convert in ("to_pyarrow", "toArrow", "to_arrow_table"):
+        released = getattr(released, convert)() if hasattr(released, convert) else released
     if isinstance(released, pd.DataFrame | pa.Table):
         table = pa.table(released) if isinstance(released, pd.DataFrame) else released
         return {name: table[name].to_pylist() for name in table.column_names}

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.conformance.frame_releases import RELEASES, of_units, shown
 
 pytestmark = pytest.mark.slow
 
@@ -26,78 +27,31 @@ def rows(frame):
     return frame(TABLE).cache()
 
 
-def describe_rows(private):
-    """Return the rows of a description of two columns."""
-    description = private(bounds={"x": (0, 100)}).describe(["x", "i"], rho=0.5)
-    table = (
-        description.toArrow() if hasattr(description, "toArrow") else description.to_arrow_table()
-    )
-    return dict(enumerate(table.to_pylist()))
-
-
-WHOLE = {
-    "describe": describe_rows,
-    "count": lambda p: p.count(epsilon=1),
-    "sum": lambda p: p.sum("i", (-20, 20), epsilon=1),
-    "mean without bounds": lambda p: p.mean("x", epsilon=1),
-    "var": lambda p: p.var("x", (0, 100), rho=0.5),
-    "std without bounds": lambda p: p.std("x", epsilon=1),
-    "quantiles": lambda p: p.quantiles("x", [0.1, 0.5, 0.9], epsilon=1),
-    "center": lambda p: p.center("x", 3, (0, 100), epsilon=1),
-    "bounds": lambda p: p.bounds("x", epsilon=1),
-    "several": lambda p: p.agg(dfp.mean("x", (0, 99)), n=dfp.count("i"), m=dfp.median("x")),
-    "unit": lambda p: p(unit="u", max_rows=5).mean("x", (0, 100)),
-    "limits": lambda p: dfp.suggest_limits(p._frame, unit="u", by="g", epsilon=9),
-}
-
-
-def shown(answer):
-    """Return an answer as text, with its interval."""
-    if isinstance(answer, dict):
-        return {name: shown(value) for name, value in answer.items()}
-    return repr(answer), getattr(answer, "low", None), getattr(answer, "high", None)
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_an_answer_is_that_of_duckdb(name, rows, relation, replayed):
-    """With the same random bytes an answer about the whole frame is the same, to the last bit."""
-    ours, theirs = (
-        replayed(lambda source=source: WHOLE[name](dfp.frame(source)))
-        for source in (rows, relation(TABLE))
-    )
-    assert shown(ours) == shown(theirs)
-
-
-GROUPED = {
-    "agg": lambda p: p.group_by("g").agg(
-        dfp.mean("x", (0, 99)), n=dfp.count(), m=dfp.median("x"), epsilon=9, delta=0.1
-    ),
+ASKED = RELEASES | {
     "two keys": lambda p: p.group_by("g", "i").sum("x", (0, 99), epsilon=9, delta=0.5),
-    "public": lambda p: p.group_by("g", keys=["a", "zz", None]).std("x", (0, 99), rho=1),
-    "unbounded": lambda p: p.group_by("g").mean("x", epsilon=9, delta=0.1),
-    "histogram": lambda p: p.group_by("g").histogram("x", [0, 10, 50], epsilon=9, delta=0.1),
-    "found histogram": lambda p: p.histogram("x", 4, epsilon=9),
-    "unit": lambda p: (
-        p(unit="u", max_rows=3, max_groups=3)
-        .group_by("g")
-        .agg(dfp.mean("x", (0, 99)), m=dfp.median("x"), epsilon=9, delta=0.1)
-    ),
+    "unit of the frame": lambda p: p(unit="u", max_rows=5).mean("x", (0, 100)),
+    "unit of secret keys": of_units(3),
     "unit of public keys": lambda p: (
         p(unit="u", max_rows=3)
         .group_by("g", keys=["a", "b", None])
         .agg(dfp.mean("x", (0, 99)), b=dfp.var("i", (-20, 20)), epsilon=9)
     ),
+    "limits": lambda p: dfp.suggest_limits(p._frame, unit="u", by="g", epsilon=9),
 }
 
 
-@pytest.mark.parametrize("name", GROUPED)
-def test_a_grouped_answer_is_that_of_duckdb(name, rows, relation, replayed):
-    """By group too: the same rows in the same order, as a frame of the caller's session."""
-    ours = replayed(lambda: GROUPED[name](dfp.frame(rows)))
-    theirs = replayed(lambda: GROUPED[name](dfp.frame(relation(TABLE)))).to_arrow_table()
-    assert ours.toArrow().to_pylist() == theirs.to_pylist()
-    assert len(theirs) > 0
-    assert ours.sparkSession is rows.sparkSession
+@pytest.mark.parametrize("name", ASKED)
+def test_an_answer_is_that_of_duckdb(name, rows, relation, replayed):
+    """With the same random bytes an answer is the same to the last bit, whole and by group.
+
+    Rows come in the same order, as a frame of the caller's session.
+    """
+    ours, theirs = (
+        replayed(lambda source=source: ASKED[name](dfp.frame(source)))
+        for source in (rows, relation(TABLE))
+    )
+    assert repr(shown(ours)) == repr(shown(theirs))
+    assert getattr(ours, "sparkSession", rows.sparkSession) is rows.sparkSession
 
 
 def test_a_ledger_is_charged_and_remembers(rows, tmp_path):
