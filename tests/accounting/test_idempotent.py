@@ -42,15 +42,6 @@ def test_one_answer_comes_out(path):
     assert first.stored("d") == 1
 
 
-def test_another_mark_is_another_release(path):
-    """Another fingerprint has a claim of its own, and a charge."""
-    claim(path)
-    claim(path, bytes(31) + b"1")
-    with pytest.raises(dfp.BudgetExceededError):
-        claim(path, bytes(31) + b"2")
-    assert dfp.Ledger(path).spent("d").epsilon == 1
-
-
 def test_a_claim_holds_when_nothing_is_left(path):
     """A claimed release can be made even if the budget has been spent since."""
     claim(path)
@@ -131,24 +122,6 @@ def test_a_crowd_is_charged_once(path):
     assert len(answers) == 8
     assert all(table.equals(answers[0]) for table in answers)
     assert len(dfp.Ledger(path).history()) == 1
-
-
-def test_room(path):
-    """Several charges fit together or not at all."""
-    ledger = IdempotentLedger(path, "d", MARK)
-    ledger.require_room([(CHARGE, None)] * 2)
-    with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1\.5"):
-        ledger.require_room([(CHARGE, None)] * 3)
-
-
-def test_when_it_was_paid(path):
-    """The time of a charge is that in the history; none before."""
-    ledger = IdempotentLedger(path, "d", MARK)
-    assert ledger.find_payment() is None
-    claim(path)
-    (row,) = ledger.history().to_dict("records")
-    assert ledger.find_payment().time == row["time"].isoformat(timespec="microseconds")
-    assert row["note"] == "run 0000000000000000"
 
 
 def test_a_shared_release_is_charged_by_one(tmp_path):

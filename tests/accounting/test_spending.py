@@ -1,6 +1,3 @@
-import threading
-from contextvars import copy_context
-
 import hypothesis.strategies as st
 import polars as pl
 import pytest
@@ -179,24 +176,6 @@ def test_nested_blocks(frame, ledger, tmp_path):
             frame.dp(ledger=inner)
     assert inner.history()["dataset"].tolist() == ["inner", "terms"]
     assert ledger.history()["dataset"].tolist() == ["outer"]
-
-
-def test_threads_and_blocks(frame, ledger):
-    """A thread is charged when it is given the context of the block, or a block of its own."""
-
-    def spend_from_own_block():
-        with dfp.spending(ledger, dataset="own"):
-            frame.dp.count(epsilon=0.5)
-
-    with dfp.spending(ledger, dataset="given"):
-        context = copy_context()
-        jobs = [lambda: context.run(lambda: frame.dp.count(epsilon=0.5)), spend_from_own_block]
-        threads = [threading.Thread(target=job) for job in jobs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(ledger.history()["dataset"]) == ["given", "own"]
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,6 @@ def test_epsilons_and_deltas_add_up(ledger):
     assert ledger.total("flights", delta=DELTA) == dfp.Budget(epsilon=0.3, delta=DELTA)
 
 
-def test_many_small_epsilons_amount_to_less(tmp_path, fast_disk):
-    """A year of daily releases amounts to less than the sum, and to less still when it is tight."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10, delta=DELTA)
-    for _ in range(365):
-        ledger.charge("flights", charge(0.01))
-    assert ledger.total("flights").epsilon == 3.65
-    assert 0.856 < ledger.total("flights", delta=DELTA).epsilon < 0.857
-    assert 0.787 < ledger.tight_total("flights", delta=DELTA).epsilon < 0.792
-
-
 def test_totals_in_rho(tmp_path):
     """Releases in rho, and in epsilon among them, are converted together."""
     ledger = dfp.Ledger(tmp_path / "b.db", rho=1, delta=1e-6)

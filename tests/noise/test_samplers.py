@@ -571,16 +571,6 @@ def test_splitting_leaves_the_geometric_law(scale, bits):
     assert stats.chi2.sf(statistic, len(counts) - 1) > ALPHA
 
 
-def test_low_parts_have_their_law():
-    """low_part is proportional to exp(-l / scale) on [0, 2**bits), from any first word."""
-    size, scale = 3_000, Fraction(3)
-    words = np.frombuffer(system_entropy(8 * size), np.uint64).tolist()
-    counts = np.bincount([low_part(word, 2, scale, system_entropy) for word in words], minlength=4)
-    weights = np.exp(-np.arange(4) / 3)
-    expected = size * weights / weights.sum()
-    assert stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), 3) > ALPHA
-
-
 # Random bytes that fail
 
 

@@ -56,13 +56,6 @@ def test_text_without_utf8_is_not_its_repr(dtype, more):
     assert (counts["\ud800"], counts[ESCAPED]) == (20, 30)
 
 
-@pytest.mark.parametrize("public_keys", [None, [ESCAPED]])
-def test_one_surrogate_moves_no_group_of_texts(public_keys):
-    """A row with a lone surrogate, even the first, moves the group of its `repr` by nothing."""
-    columns = [objects([*first, *[ESCAPED] * 50]) for first in ([], ["\ud800"])]
-    assert distance(*(released(column, public_keys) for column in columns)) <= 1
-
-
 class Zone(dt.tzinfo):
     """A zone that looks like UTC."""
 
@@ -302,39 +295,6 @@ def test_what_is_no_plain_value_is_no_public_key(kind):
     for rows in ([], ["a"]):
         with pytest.raises(dfp.DPError):
             released(objects(rows), ["a", OTHERS[kind]()])
-
-
-@pytest.mark.parametrize("kind", OTHERS)
-def test_one_object_is_counted_as_one_at_most(kind):
-    """A count of a column of objects ends alike whatever objects are there."""
-    counts = [
-        pd.DataFrame({"k": objects(["a", 1.0] * 30 + more)}).dp.count("k", epsilon=1e9)
-        for more in ([], [OTHERS[kind]()])
-    ]
-    assert 0 <= counts[1] - counts[0] <= 1
-
-
-ASKS = (
-    lambda f: f.dp.group_by("k", keys=["a", "b"]).mean("x", (0, 2), epsilon=1e9),
-    lambda f: f.dp.group_by("k").median("x", epsilon=1e9, delta=1e-300),
-    lambda f: f.dp(unit="k", max_rows=3).sum("x", (0, 2), epsilon=1e9),
-    lambda f: (
-        f.dp(unit="x", max_rows=99, max_groups=3).group_by("k").count(epsilon=1e9, delta=1e-300)
-    ),
-)
-
-
-@pytest.mark.parametrize("ask", ASKS)
-def test_one_object_changes_nothing_for_others(ask):
-    """One row of any class changes neither the outcome, nor dtypes, nor groups, nor units."""
-    expected = ask(pd.DataFrame({"k": objects(["a", "b"] * 30), "x": 1.0}))
-    for make in OTHERS.values():
-        other = ask(pd.DataFrame({"k": objects(["a", "b"] * 30 + [make()]), "x": 1.0}))
-        if isinstance(expected, pd.DataFrame):
-            pd.testing.assert_series_equal(expected["k"], other["k"].iloc[:2])
-            assert expected.dtypes.equals(other.dtypes)
-        else:
-            assert round(expected) == round(other)
 
 
 class Text(str):

@@ -81,28 +81,6 @@ def test_linear_answers_are_not_touched():
     assert [float(release["m"]), float(release["x"])] == pytest.approx([4.0, 5.0])
 
 
-@pytest.mark.parametrize("keys", [None, ["a", "b", "none"]])
-@pytest.mark.parametrize("ask", [dfp.mean, dfp.sum, dfp.var])
-def test_columns_answered_together_are_each_alone(ask, keys):
-    """Like questions about many columns: each column has its own bounds, and lends no other any.
-
-    Columns have 405 and 303 values: of an odd number one is the middle, at any noise.
-    """
-    size = 405
-    numbers = np.random.default_rng(1).normal(3, 1, size)
-    some = np.where(np.arange(size) % 4 == 0, np.nan, numbers)
-    columns = {"u": numbers, "v": -1e6 * some, "w": some * 1e-9, "x": numbers + 50, "y": some}
-    table = pl.DataFrame({"g": np.resize(["a", "b", "c", "d"], size), **columns})
-    private = dfp.frame(table.with_columns(pl.col(columns).fill_nan(None)))
-    terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
-    grouped = private.group_by("g", keys=keys)
-    release = grouped.agg(**{column: ask(column) for column in columns}, n=dfp.count(), **terms)
-    for column in columns:
-        alone = grouped.agg(**{column: ask(column)}, n=dfp.count(), **terms)
-        names = [name for name in release.columns if name.startswith(column)]
-        assert_frame_equal(alone.select("g", *names), release.select("g", *names), rel_tol=1e-12)
-
-
 @pytest.mark.parametrize("keys", [None, range(80_000)], ids=["secret", "public"])
 @pytest.mark.parametrize("ask", [dfp.mean, dfp.var])
 def test_groups_looked_at_in_parts_are_each_alone(ask, keys):
