@@ -1,7 +1,6 @@
 """Keys come back as they came: their dtype, and an order that only public facts decide."""
 
 import datetime as dt
-import time
 
 import numpy as np
 import pandas as pd
@@ -116,16 +115,6 @@ def test_a_ledger_gives_the_same_keys_again(kind, tmp_path):
         )
         pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert ledger.stored("d") == len(listings)
-
-
-@pytest.mark.parametrize("kind", ["intervals of cut", "intervals", "periods", "differences"])
-def test_a_million_keys_take_about_a_second(kind):
-    """A million rows of intervals, periods or differences take no Python step each."""
-    values, dtype = KINDS[kind]
-    keys = pd.Series(values, dtype=dtype).repeat(1_000_000 // len(values)).reset_index(drop=True)
-    start = time.process_time()
-    count_rows(keys)
-    assert time.process_time() - start < 4
 
 
 def test_intervals_of_minus_zero_and_zero_are_one_key():

@@ -159,16 +159,6 @@ def test_names_are_no_noise():
     assert fresh_id(8) != fresh_id(8)
 
 
-def test_a_missing_category_comes_back():
-    """Intervals with a missing one come back: as categories of the same intervals, always."""
-    cut = pd.DataFrame({"v": [0.5, 1.5, 9.0] * 300})
-    for values in (cut, cut[cut.v < 9]):
-        frame = pd.DataFrame({"c": pd.cut(values.v, [0, 1, 2])})
-        counts = frame.dp.group_by("c").count(epsilon=10, delta=0.1)
-        assert counts["c"].dtype == frame["c"].dtype
-        assert counts["c"].isna().sum() == (len(values) == 900)
-
-
 def test_the_way_back_is_proved_before_it_is_paid_for(tmp_path):
     """Keys that can't be handed back are refused by their type, uncharged and undrawn."""
     pa = pytest.importorskip("pyarrow")

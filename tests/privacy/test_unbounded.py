@@ -11,7 +11,24 @@ from polars.testing import assert_frame_equal
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
-from tests.privacy.unbounded_questions import KINDS, frame
+
+
+def frame(values, groups="a"):
+    """Return rows of one group, or of several named groups."""
+    named = {groups: values} if isinstance(groups, str) else dict(zip(groups, values, strict=True))
+    g = [name for name, group_values in named.items() for _ in group_values]
+    x = [value for group_values in named.values() for value in group_values]
+    integers = [None if v is None or v != v else int(max(min(v, 2**62), -(2**62))) for v in x]
+    return pl.DataFrame(
+        {"g": g, "x": x, "i": integers}, schema={"g": pl.String, "x": pl.Float64, "i": pl.Int64}
+    )
+
+
+KINDS = {
+    "polars": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "arrow": lambda table: table.to_arrow(),
+}
 
 
 @pytest.mark.parametrize("ask", ["mean", "sum", "var", "std"])
@@ -111,3 +128,22 @@ def test_columns_answered_together_have_their_own_noise():
     for end in ("", "_low", "_high"):
         answers = released.select(f"{column}{end}" for column in "uvwx")
         assert all(len(set(row)) == 4 for row in answers.rows())
+
+
+def test_a_histogram_finds_its_edges():
+    """Found edges are equal bins between octave edges, and hold what lies between them."""
+    values = np.random.default_rng(5).uniform(33, 120, 5000)
+    histogram = frame(values.tolist()).dp.histogram("x", bins=12, epsilon=1e9)
+    assert histogram["lower"].to_list() == np.linspace(32, 128, 13)[:-1].tolist()
+    assert histogram["upper"].to_list() == np.linspace(32, 128, 13)[1:].tolist()
+    assert histogram["count"].sum() == 5000
+
+
+def test_a_histogram_by_group_has_the_same_bins_for_all():
+    """By group every group has all bins, public groups as listed; absent ones are counted too."""
+    private = frame([[1.0] * 9, [], [3.0] * 4], list("abc")).dp
+    histogram = private.group_by("g", keys=["c", "b", "a"]).histogram(
+        "x", bins=[0, 2, 4], epsilon=1e12
+    )
+    assert histogram["g"].to_list() == ["c", "c", "b", "b", "a", "a"]
+    assert histogram["count"].to_list() == [0, 4, 0, 0, 9, 0]
