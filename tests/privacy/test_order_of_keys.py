@@ -99,24 +99,6 @@ def test_public_keys_come_out_as_listed(kind):
     assert shown["count"].tolist() == [60, 0, *[60] * (len(values) - 2), 0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_ledger_gives_the_same_keys_again(kind, tmp_path):
-    """A remembered release has the keys, the dtype and the order of the first.
-
-    Public intervals and periods are no terms that a ledger remembers a release by.
-    """
-    values, dtype = KINDS[kind]
-    listings = [None] if kind.startswith(("interval", "period")) else [None, values[::-1]]
-    ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=4e9, delta=1e-3, remember=True)
-    terms = {"ledger": ledger, "dataset": "d", "version": "1"}
-    for public_keys in listings:
-        first, again = (
-            count_rows(repeat_values(values, dtype), public_keys, **terms) for _ in range(2)
-        )
-        pd.testing.assert_frame_equal(first, again, check_exact=True)
-    assert ledger.stored("d") == len(listings)
-
-
 def test_intervals_of_minus_zero_and_zero_are_one_key():
     """-0.0 is 0.0 in an interval's end, whichever row comes first; no end is a missing key."""
     ends = np.array([[-0.0, 1.0], [0.0, 1.0], [np.nan, np.nan]])
