@@ -9,6 +9,7 @@ import pytest
 import dfprivacy as dfp
 from benchmarks.watching import spilled_mib
 from tests.engine.conftest import failing
+from tests.wrapped import Wrapped
 
 
 @pytest.fixture
@@ -119,14 +120,8 @@ def _median_by_group(frame):
     return frame.group_by("g", keys=range(50)).median("x", epsilon=90)
 
 
-class KernelWithoutWidgets:
+class KernelWithoutWidgets(Wrapped):
     """A connection as in Jupyter without ipywidgets, where DuckDB has no progress bar."""
-
-    def __init__(self, connection):
-        self.connection = connection
-
-    def __getattr__(self, name):
-        return getattr(self.connection, name)
 
     def cursor(self):
         return KernelWithoutWidgets(self.connection.cursor())

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -144,18 +145,14 @@ def test_vectorized_enclosure_holds():
             assert abs(-arb(fmpq(end, TOP)).log() - arb(value)) <= arb(error)
 
 
-def test_a_logarithm_that_is_off_is_noticed(monkeypatch):
-    """The self-test fails for a numpy.log that is wrong by 16 units in the last place."""
+@pytest.mark.parametrize(
+    "off", [lambda y: y * (1 + 16 * 2.0**-52), lambda y: y - 2.0**-54], ids=["far", "at one"]
+)
+def test_a_logarithm_that_is_off_is_noticed(monkeypatch, off):
+    """The self-test fails for 16 units in the last place, and for an absolute error near 1."""
     assert is_certified()
     true_log = np.log
-    monkeypatch.setattr(logarithms.np, "log", lambda x, **_: true_log(x) * (1 + 16 * 2.0**-52))
-    assert not logarithms._log_is_accurate.__wrapped__()
-
-
-def test_a_logarithm_that_is_off_at_one_is_noticed(monkeypatch):
-    """The self-test fails for a logarithm with an absolute error near 1."""
-    true_log = np.log
-    monkeypatch.setattr(logarithms.np, "log", lambda x, **_: true_log(x) - 2.0**-54)
+    monkeypatch.setattr(logarithms.np, "log", lambda x, **_: off(true_log(x)))
     assert not logarithms._log_is_accurate.__wrapped__()
 
 
@@ -325,24 +322,20 @@ class Recorded:
         return copy
 
 
-@pytest.mark.parametrize("scale", [*SCALES, *WIDE], ids=str)
-def test_laplace_without_the_filter_is_the_same(scale, monkeypatch):
+@pytest.mark.parametrize(
+    "draw",
+    [
+        *(partial(sample_laplace, scale, 400) for scale in (*SCALES, *WIDE)),
+        *(partial(sample_gaussian, variance, 200) for variance in (*VARIANCES, Fraction(2**80))),
+    ],
+    ids=lambda draw: f"{draw.func.__name__} {draw.args[0]}",
+)
+def test_draws_without_the_filter_are_the_same(draw, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
-    fast = sample_laplace(scale, 400, source)
+    fast = draw(source)
     monkeypatch.setattr(samplers, "is_certified", lambda: False)
-    slow = sample_laplace(scale, 400, source.again())
-    assert fast.tolist() == slow.tolist()
-
-
-@pytest.mark.parametrize("variance", [*VARIANCES, Fraction(2**80)], ids=str)
-def test_gaussian_without_the_filter_is_the_same(variance, monkeypatch):
-    """Refusing the certificate changes no draw: the same bytes give the same noise."""
-    source = Recorded(200_000)
-    fast = sample_gaussian(variance, 200, source)
-    monkeypatch.setattr(samplers, "is_certified", lambda: False)
-    slow = sample_gaussian(variance, 200, source.again())
-    assert fast.tolist() == slow.tolist()
+    assert fast.tolist() == draw(source.again()).tolist()
 
 
 def test_scalar_and_vector_laplace_agree():

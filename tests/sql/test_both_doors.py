@@ -12,6 +12,7 @@ import pytest
 import dfprivacy as dfp
 import sql_udfs
 from benchmarks.releases import replayed
+from tests.wrapped import Wrapped
 
 DEFAULT = 0.75
 
@@ -137,14 +138,12 @@ def test_every_function_pays_by_itself(watched, query):
     assert sum(watched.spent) == epsilon
 
 
-class Watched:
+class Watched(Wrapped):
     """A connection that notes the epsilon of every call of a function which draws."""
 
     def __init__(self, connection):
-        self.connection, self.stream, self.spent = connection, None, []
-
-    def __getattr__(self, name):
-        return getattr(self.connection, name)
+        super().__init__(connection)
+        self.stream, self.spent = None, []
 
     def create_function(self, name, function, *declared, **options):
         position = -2 if name.removesuffix("_of_list").endswith("_interval") else -1

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dfprivacy as dfp
 import sql_udfs
+from tests.wrapped import Wrapped
 
 HUGE = 1e12  # noise of scale 2**30/1e12: not zero with probability below 1e-400
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
@@ -150,14 +151,8 @@ def test_without_the_optimiser_the_answers_are_the_same():
     assert before == after
 
 
-class Reserved:
+class Reserved(Wrapped):
     """A connection to a DuckDB that keeps its sums of 64 bits to itself."""
-
-    def __init__(self, connection):
-        self.connection = connection
-
-    def __getattr__(self, name):
-        return getattr(self.connection, name)
 
     def execute(self, query, *parameters):
         if "sum_no_overflow" in query:

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.laws.test_pairs import KINDS, name_columns, truth
 
 pytestmark = pytest.mark.slow
 
 COPIES = 1500
-KINDS = ["cov", "corr", "ratio", "slope", "intercept", "r_squared"]
 
 
 def shapes(size: int):
@@ -31,15 +31,7 @@ def shapes(size: int):
 
 def truths(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Return the answers without noise."""
-    (xx, xy), (_, yy) = np.cov(x, y, bias=True)
-    line = {"slope": xy / xx, "intercept": y.mean() - xy / xx * x.mean()}
-    line["ratio"] = x.sum() / y.sum()
-    return {"cov": xy, "corr": xy / np.sqrt(xx * yy), "r_squared": xy**2 / (xx * yy), **line}
-
-
-def columns(kind: str) -> list[str]:
-    """Return the columns in the order that a statistic takes them."""
-    return ["x", "y"] if kind in {"cov", "corr", "ratio"} else ["y", "x"]
+    return truth(pl.DataFrame({"x": x, "y": y}), (-np.inf, np.inf))
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 1}], ids=str)
@@ -52,7 +44,7 @@ def test_intervals_of_two_columns_cover(size, loss, upper_limit):
         frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
         by = frame.dp.group_by("g", keys=range(COPIES))
         for kind in KINDS:
-            released = getattr(by, kind)(*columns(kind), (0, 100), (0, 100), **loss)
+            released = getattr(by, kind)(*name_columns(kind), (0, 100), (0, 100), **loss)
             low, high, true = released["low"], released["high"], float(truths(x, y)[kind])
             hits = int(((low <= true) & (true <= high)).sum())
             assert upper_limit(hits, COPIES) >= 0.95, (kind, hits / COPIES)
@@ -95,7 +87,7 @@ def test_intervals_without_bounds_hold_or_are_marked(law, size, upper_limit):
         for _ in range(40):
             x, y = FREE[law](generator, size)
             rows = pl.DataFrame({"x": x, "y": y})
-            answer = getattr(rows.dp, kind)(*columns(kind), epsilon=1)
+            answer = getattr(rows.dp, kind)(*name_columns(kind), epsilon=1)
             if not answer.note:
                 trials += 1
                 hits += answer.low <= truths(x, y)[kind] <= answer.high
@@ -109,7 +101,7 @@ def test_intervals_of_two_columns_are_hardly_wider_than_need_be(kind, lower_limi
     rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
     frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), 2000)})
     by = frame.dp.group_by("g", keys=range(COPIES))
-    released = getattr(by, kind)(*columns(kind), (0, 100), (0, 100), epsilon=4)
+    released = getattr(by, kind)(*name_columns(kind), (0, 100), (0, 100), epsilon=4)
     low, high, true = released["low"], released["high"], float(truths(x, y)[kind])
     assert lower_limit(int(((low <= true) & (true <= high)).sum()), COPIES) <= 0.985
 
@@ -134,8 +126,8 @@ def test_intervals_of_arithmetic_with_answers_cover(size, upper_limit):
         rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
         frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
         released = dfp.sql(f"SELECT g, {answers} FROM t GROUP BY g", t=frame, **terms)
-        for index, (formula, truth) in enumerate(formulas.items()):
+        for index, (formula, exact) in enumerate(formulas.items()):
             low, high = (released[f"f{index}_{end}"] for end in ("low", "high"))
-            true = float(truth(x, y))
+            true = float(exact(x, y))
             hits = int(((low <= true) & (true <= high)).sum())
             assert upper_limit(hits, COPIES) >= 0.95, (formula, hits / COPIES)
