@@ -149,8 +149,8 @@ LINES += [("h", ["c"]), ("h", ["g"]), (["h"], ["x"]), ("h", ["intercept"])]
 
 def vector(columns=["x", "h"], **terms):  # noqa: B006 nothing changes it
     """Return a case of a mean of vectors."""
-    asked = {"rho": 1, "radius": 5, **terms}
-    return None, lambda d: d.mean_vector(columns, **asked)
+    arguments = {"rho": 1, "radius": 5, **terms}
+    return None, lambda d: d.mean_vector(columns, **arguments)
 
 
 IMPOSSIBLE = {

@@ -272,11 +272,11 @@ intervals may miss the truth without a note: the noise misses one in 20, and mor
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_of_units_hold_or_have_a_note(case):
     """Where some units are larger than limits, intervals hold the truth of all rows, or say so."""
-    sizes, values, questions, groups, releases, most = CASES[case]
+    sizes, values, questions, groups, releases, misses = CASES[case]
     unit = np.repeat(np.arange(len(sizes)), sizes)
     values = values if len(values) == len(unit) else values[unit]
-    place = np.arange(len(unit)) if case == "a panel" else unit
-    frame = pl.DataFrame({"u": unit, "x": values, "g": place % (groups or 1)})
+    position = np.arange(len(unit)) if case == "a panel" else unit
+    frame = pl.DataFrame({"u": unit, "x": values, "g": position % (groups or 1)})
     private = frame.dp(unit="u", epsilon=5 if case == "a panel" else 1)
     private = private.group_by("g", keys=range(groups)) if groups else private
     for question in questions:
@@ -292,7 +292,7 @@ def test_intervals_of_units_hold_or_have_a_note(case):
                 not note and not low <= true <= high
                 for true, (low, high, note) in zip(truths, rows, strict=True)
             )
-        assert silent <= most
+        assert silent <= misses
 
 
 _KEYS, _TEXT = [0, 1, 2], "SELECT g, dp_count(*) AS n FROM t GROUP BY g HAVING dp_count(*) > 9"
