@@ -302,6 +302,8 @@ class Statement:
     windows: list[str] = field(default_factory=list)
     computed: list[tuple[Any, ...]] = field(default_factory=list)
     """Arithmetic with answers: names of answers, numbers, and each sign behind its operands."""
+    checked: list[tuple[Node, Sequence[Expression]]] = field(default_factory=list)
+    """Nodes over the released table, with their operands, whose types are known with the plan."""
     with_ends: set[Call] = field(default_factory=set)
     """Calls whose interval the statement shows."""
     outputs: tuple[Column, ...] = ()
@@ -419,6 +421,10 @@ class _AnswerWriter(Writer):
         """Return the expression of a call, key, window or name; None for other nodes."""
         sql = self._find_text(node)
         return None if sql is None else Expression(sql)
+
+    def check(self, node: Node, parts: Sequence[Expression]) -> None:
+        """Keep operands until their types are known."""
+        self.release.checked.append((node, parts))
 
     def _find_text(self, node: Node) -> str | None:  # noqa: PLR0911 one line a class
         release = self.release

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cache, lru_cache
 from typing import Any
+from uuid import UUID
 
 from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import quote
@@ -912,7 +913,13 @@ def _add(parts: Iterable[Expression]) -> Size:
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 _PARSED = _TYPES - {"VARCHAR", "INTERVAL"} | {"TIMESTAMP_S", "TIMESTAMP_MS", _ZONED}
 """Types whose text constants are parsed when the statement is read."""
-_EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
+_EXAMPLES = {
+    "DATE": "DATE '2026-01-31'",
+    "TIME": "TIME '12:30:00'",
+    "BOOLEAN": "true",
+    "INTERVAL": "INTERVAL 1 DAY",
+    "UUID": f"'{UUID(int=7)}'",
+}
 _COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
 
 
@@ -927,14 +934,16 @@ def check_constants(
     """
 
     def find_type(part: Expression) -> str:
-        return type_name(part.node.type) if isinstance(part.node, Cast) else find_kind(part)
+        if isinstance(part.node, Cast):
+            return type_name(part.node.type)
+        return "" if find_text(part.node) is not None else find_kind(part)
 
     texts = [text for text in (find_text(part.node) for part in parts) if text is not None]
     expected = ""
     if isinstance(node, Cast) and not node.tries:
         expected = type_name(node.type)
         base, kind = find_base_type(find_type(parts[0])), find_base_type(expected)
-        if base in _PARSED - {"UUID"} and not _is_castable(base, kind):
+        if base in _PARSED | {"INTERVAL"} and not _is_castable(base, kind):
             raise refuse("cast between types", base=base, kind=kind)
     elif texts and isinstance(node, Operator) and node.sort in _COMPARISONS:
         expected = next(filter(None, map(find_type, parts)), "")

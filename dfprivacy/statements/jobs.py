@@ -67,7 +67,7 @@ from dfprivacy.release.terms import PublicKeys, Terms, Unit, read_keys
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, read, write_try
-from dfprivacy.statements.expressions import Expression
+from dfprivacy.statements.expressions import Expression, check_constants
 from dfprivacy.statements.gate import (
     NO_COLUMN,
     RANKED,
@@ -479,6 +479,8 @@ def plan_whole(
         query = twin.project(plan.projection)
         rows = build_twin(query.columns, query.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
+        for node, parts in plan.statement.checked:
+            check_constants(node, parts, partial(_find_released_type, engine))
         return _plan_query(query_released(plan.statement), engine)
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
@@ -498,6 +500,13 @@ def plan_whole(
             what, failing, kind = text, sql, type(error)
             break
     raise build_unplanned_error(what, failing, types, kind)
+
+
+def _find_released_type(engine: duckdb.DuckDBPyConnection, expression: Expression) -> str:
+    """Return the type of an expression over released answers; "" where none is known."""
+    with suppress(duckdb.Error):
+        return str(engine.sql(f"SELECT {expression.sql} FROM released").types[0])  # noqa: S608 every part was written by rules
+    return ""
 
 
 _CONDITION = "a condition or an order of released answers"

@@ -842,11 +842,11 @@ class RowWriter(Writer):
         check_constants(node, parts, self._find_kind)
 
     def _find_kind(self, part: Expression) -> str:
-        """Return the type of an expression that reads columns of the rows; "" for others."""
+        """Return the type of an expression over the rows; "" for others."""
         bag = self.scope.bag
         if part.column in bag.columns:
             return self.tables.find_type(bag, str(part.column))
-        return self.tables.find_kind(bag, part) if part.uses and not part.outer else ""
+        return "" if part.outer else self.tables.find_kind(bag, part)
 
 
 _TEXTS = {TEXT: "order of texts", RANKED: "order of categories"}

@@ -78,7 +78,8 @@ def test_a_constant_is_refused_where_duckdb_fails(connection, condition, context
 VALUES = {
     "BOOLEAN": "true", "UTINYINT": "7", "BIGINT": "7", "DOUBLE": "7", "DECIMAL(9, 2)": "7",
     "DATE": "'2026-01-31'", "TIME": "'12:30:00'", "TIMESTAMP": "'2026-01-31 12:30:00'",
-    "TIMESTAMPTZ": "'2026-01-31 12:30:00+00'", "VARCHAR": "'7'",
+    "TIMESTAMPTZ": "'2026-01-31 12:30:00+00'", "VARCHAR": "'7'", "INTERVAL": "'1 day'",
+    "UUID": "'00000000-0000-0000-0000-000000000007'",
 }  # fmt: skip
 
 
@@ -88,7 +89,8 @@ def test_casts_that_duckdb_lacks_are_refused(source):
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT {VALUES[source]}::{source} AS x FROM range(9)")
     for target in VALUES:
-        for column in ("x", f"x::{source}", "CASE WHEN x IS NULL THEN x ELSE x END"):
+        constant = f"coalesce({VALUES[source]}::{source}, NULL)"
+        for column in ("x", f"x::{source}", "CASE WHEN x IS NULL THEN x ELSE x END", constant):
             query = f"SELECT count({column}::{target}) AS n FROM t"
             try:
                 expected = con.execute(query).fetchall()
@@ -100,3 +102,35 @@ def test_casts_that_duckdb_lacks_are_refused(source):
             else:
                 answered = dfp.sql(query, con=con, epsilon=1e9).fetchall()
                 assert answered == expected or source == "VARCHAR"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "count(*)::DATE",
+        "(count(*) + 1)::TIME",
+        "day::INTEGER",
+        "(day + 1)::BOOLEAN",
+        "median(day)::INTEGER",
+        "count(*) > 'x'",
+        "CASE WHEN day > 'x' THEN 1 END",
+        "day = '2024-01-02'",
+        "avg(month)::VARCHAR > '5'",
+        "count(*) OVER ()",
+    ],
+)
+@pytest.mark.parametrize("clause", ["item", "HAVING", "ORDER BY"])
+def test_answers_are_cast_and_compared_by_the_same_rules(connection, item, clause):
+    """An expression that fails for every answer is refused before the charge."""
+    query = "SELECT day, count(*) AS n, {item} AS x FROM flights GROUP BY day"
+    if clause != "item":
+        query = f"SELECT day FROM flights GROUP BY day {clause} ({{item}}) IS NOT NULL"
+    query = query.replace("{item}", item)
+    try:
+        connection.sql(query).fetchall()
+    except duckdb.Error:
+        with pytest.raises(dfp.DPError):
+            dfp.explain(query, con=connection, delta=1e-6)
+    else:
+        released = dfp.sql(query, con=connection, epsilon=1e9, delta=1e-6).fetchall()
+        assert None not in {row[-1] for row in released}
