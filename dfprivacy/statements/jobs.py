@@ -526,9 +526,11 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
             field = rows.field(str(question.columns[0])).type
             field = pa.duration("us") if pa.types.is_interval(field) else field
             kind = field if find_clock_kind(field) else kind
-        ends = ("", "_low", "_high") if question.tells_interval else ("",)
+        end_kind = pa.float64() if question.is_whole else kind
+        ends = ("_low", "_high") if question.tells_interval else ()
         for suffix in question.suffixes:
-            fields += [(f"{name}{suffix}{end}", kind) for end in ends]
+            fields.append((f"{name}{suffix}", kind))
+            fields += [(f"{name}{suffix}{end}", end_kind) for end in ends]
             has_note = question.has_note or notes_limits
             fields += [(f"{name}{suffix}_{NOTE}", pa.string())] if has_note else []
     if plan.statement.sets:

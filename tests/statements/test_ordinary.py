@@ -5,6 +5,7 @@ import datetime as dt
 import math
 import re
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -380,3 +381,25 @@ def test_functions_of_other_systems_are_refused_with_what_computes_the_same(name
     assert f"write {instead}, or compute" in refused.value.hint
     n = dfp.sql(query.format(f"({instead})"), t=rows, epsilon=1e13)["n"][0]
     assert n == (0 if name in ("str_to_date", "parse_date", "to_date") else 9)
+
+
+@pytest.mark.parametrize("limits", [{}, UNIT, {"unit": "user_id"}])
+@pytest.mark.parametrize("intervals", [False, True])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n, count(DISTINCT user_id) AS u, count(DISTINCT city) + 1 AS c",
+        "SELECT dp_count_interval(*) AS i, median(age) AS m, dp_min(age) AS l, sum(vip) AS s",
+        "SELECT city, count(vip) AS n, avg(income) AS a, round(n / 2)::INT AS h, day AS d",
+        "SELECT city, count(*) FILTER (WHERE vip) / count(*) AS share, median(day) AS d",
+        "WITH q AS (SELECT city, count(*) AS n FROM visits GROUP BY city) SELECT city, n",
+    ],
+)
+def test_a_plan_has_the_columns_of_the_answer(shared, query, intervals, limits):
+    """`explain` returns the names and types that `sql` returns."""
+    text = f"{query} FROM {'q' if query.startswith('WITH') else 'visits'}"
+    text = f"{text} GROUP BY ALL" if query.startswith("SELECT city") else text
+    terms = {"con": shared, "epsilon": 9, "delta": 1e-3, "intervals": intervals, **limits}
+    answer = duckdb.from_arrow(dfp.sql(text, **terms).arrow())
+    columns = zip(answer.columns, map(str, answer.types), strict=True)
+    assert dfp.explain(text, **terms).columns == tuple(columns)
