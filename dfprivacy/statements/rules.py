@@ -420,7 +420,8 @@ correlated = a subquery that names columns of the statement around it in this pl
     -> compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)
 subquery without FROM = a subquery without FROM in a condition or an expression: it is no more than
     what it says of the row beside it
-    -> write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)
+    -> write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2); and
+    list_contains(tags, 'a') for 'a' = ANY(tags)
 correlated by more than equality = a scalar subquery that is compared with the rows around it
     by more than =: each row needs its group of rows to aggregate
     -> (SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)

@@ -155,6 +155,16 @@ def test_a_list_has_members(condition):
     assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
 
 
+def test_a_list_of_a_row_is_asked_by_list_contains():
+    """The hint for ANY of a list that is no constant has the call that is answered."""
+    con, query = shop(), "SELECT count(*) AS n FROM orders WHERE {}"
+    with pytest.raises(dfp.RefusedStatementError) as refused:
+        dfp.sql(query.format("'o' = ANY(string_split(status, 'p'))"), con=con, **TERMS)
+    assert "list_contains(tags, 'a') for 'a' = ANY(tags)" in refused.value.hint
+    rewritten = query.format("list_contains(string_split(status, 'p'), 'o')")
+    assert dfp.sql(rewritten, con=con, **TERMS).fetchall() == con.sql(rewritten).fetchall()
+
+
 def test_a_parameter_may_be_a_list():
     """A list stands for its items, as in DuckDB."""
     con, query = shop(), "SELECT count(*) AS n FROM orders WHERE status = ANY(?)"
