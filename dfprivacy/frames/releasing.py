@@ -130,6 +130,7 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
     log_no_groups(plan, released.table)
     if plan.lost:  # limits that a caller has named are no news
         log_notes(plan.limit_notes)
+    log_notes(plan.list_doubts(released.table))
     return with_origin(source.to_caller(plan, released.table), Origin.of(plan, released.table))
 
 

@@ -311,14 +311,19 @@ class Plan:
         table, bounds = self.tabulate(answers), answers.list_bounds()
         return table.replace_schema_metadata({BOUNDS: json.dumps(bounds)}) if bounds else table
 
+    def list_doubts(self, table: pa.Table) -> tuple[str, ...]:  # noqa: ARG002 of any plan
+        """Return the notes on what a released table does not know; limits have notes apart."""
+        return ()
+
     def list_notes(self, table: pa.Table) -> tuple[str, ...]:
-        """Return the lines about a released table: the notes, and the bounds that were found."""
+        """Return the lines about a released table: all notes, and the bounds that were found."""
         bounds_by_text = {
             self.questions[name].text: bounds_text(bounds)
             for name, bounds in read_found_bounds(table).items()
         }
         texts = (f"{bounds} for {text}" for text, bounds in bounds_by_text.items())
-        return (*self.notes, *([f"Bounds found: {', '.join(texts)}."] if bounds_by_text else []))
+        bounds = [f"Bounds found: {', '.join(texts)}."] if bounds_by_text else []
+        return (*self.notes, *self.list_doubts(table), *bounds)
 
     def list_groups(self, answers: Answers) -> pa.Table:
         """Return one row for each group of all keys."""

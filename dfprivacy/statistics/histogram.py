@@ -322,6 +322,10 @@ def histogram_names(by: Sequence[Hashable]) -> list[str]:
     return names
 
 
+NO_EDGES = "too few rows to find the edges: name bounds=(0, 100) or the edges"
+"""The note on a histogram whose counts are about no bins."""
+
+
 @dataclass(frozen=True)
 class HistogramPlan(Plan):
     """The plan of a histogram, whose table has one row for each bin of each group."""
@@ -333,6 +337,11 @@ class HistogramPlan(Plan):
         """The column whose values are counted."""
         (question,) = self.questions.values()
         return str(question.column)
+
+    def list_doubts(self, table: pa.Table) -> tuple[str, ...]:
+        """Return a note where no edges were found."""
+        edges = table[len(self.by)].to_numpy()
+        return (NO_EDGES,) if np.isnan(edges).any() else ()
 
     def tabulate(self, answers: Answers) -> pa.Table:
         """Return one row for each bin of each group that is shown."""

@@ -79,3 +79,11 @@ def test_bounds_of_hidden_groups_are_not_told() -> None:
     """Where no group is shown nothing is said of the bounds of any."""
     hidden = FRAME.with_columns(g=pl.int_range(pl.len()))
     assert not LINE.search(_mean_by_group(hidden))
+
+
+def test_a_histogram_says_that_no_edges_were_found() -> None:
+    """Where too few rows leave the edges unknown, the caption says so; else there is no note."""
+    note = "too few rows to find the edges"
+    few_rows, many_rows = (FRAME.head(rows).dp.histogram("x", 3, epsilon=1) for rows in (5, 4000))
+    assert note in str(dfp.show(few_rows))
+    assert note not in str(dfp.show(many_rows))
