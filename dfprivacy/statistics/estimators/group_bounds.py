@@ -40,6 +40,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
     ruler_about_zero,
     search,
     window_height,
+    window_sums,
     write_note,
 )
 
@@ -56,6 +57,7 @@ _NEAR_ZERO = 16  # doublings below the values nearest to zero that count as zero
 _CHUNK = 2**16  # groups that are answered at a time: their counts fit into the cache
 _ALL_SEEN = 50  # groups, in units of noise, from which on their levels are known
 _RARE_LEVEL = 0.05  # fraction of groups that may lie outside as a whole without being seen
+_FALSE_ALARM = 0.05  # probability of a release that noise alone gives a note on rows beyond all
 _JOINS_ALONE = 7  # height of rows outside from which on a group's own counts join them
 
 
@@ -230,7 +232,8 @@ def _fit_groups(
     inside = slice(pooled.first[0], pooled.last[0] + 1)
     rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
     if shown_from is None:
-        mean_size = max(rows, 1.0) / min(groups, max(table.groups, 1))
+        groups = min(groups, max(table.groups, 1))
+        mean_size = max(rows, 1.0) / groups
     else:
         mean_size = max(rows / groups, shown_from, 1.0)
     relative = policy.group_size * find_scale(loss.noise(1, 1)) / mean_size
@@ -245,6 +248,7 @@ def _fit_groups(
         scale=find_scale(noise),
         laplace=is_laplace(noise),
         answer_scale=find_scale(loss.share(1 - used).noise(1, 1)),
+        chance=_FALSE_ALARM / max(groups, 1.0),
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
@@ -298,6 +302,8 @@ class ReachReader:
     scale: float
     laplace: bool
     answer_scale: float
+    chance: float
+    """The probability that noise alone makes a group's note on rows beyond all bounds."""
     clumps: Floats
     is_clumped: Mask
     mean_size: float
@@ -323,8 +329,21 @@ class ReachReader:
         reach = self._extend(heights, start)
         alone = unlike | ((reach > start) & (reach >= size - 1))
         bias = self._bias(heights, total - before, rows[:, 0], (reach, alone))
-        sure = exact_height(1, self.policy.absurd, laplace=self.laplace)
-        return reach, bias, unlike, heights[:, -1] > sure
+        return reach, bias, unlike, self._has_outliers(heights[:, size + 1 :], reach - size)
+
+    def _has_outliers(self, outer: Floats, last: Integers) -> Mask:
+        """Mask groups with more rows beyond the bounds of all than noise makes.
+
+        `last` is the last distance that a group's bounds reach; the next one is a part of its tail.
+        """
+        bins = outer.shape[1]
+        outer = np.where(np.arange(bins) > last[:, None], outer, 0.0)
+        is_beyond = np.zeros(len(outer), bool)
+        for window in (1, 2, 4):
+            if window <= bins:
+                need = exact_height(window, self.chance / (3 * bins), laplace=self.laplace)
+                is_beyond |= window_sums(outer, window).max(axis=1) > need
+        return is_beyond
 
     @cached_property
     def _moments(self) -> Floats:
