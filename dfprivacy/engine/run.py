@@ -95,12 +95,15 @@ def run_guarded(work: Callable[[], T]) -> T:
         return work()
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
         kind = type(error)
+        is_streamed = issubclass(kind, OSError)  # Arrow gives no other kind for what DuckDB raises
         is_damage = issubclass(kind, duckdb.Error) and not issubclass(kind, _NO_DAMAGE)
         failure = find_space_error(error) or publish_error(error)
-        if (paths := _FILES.get()) and is_damage and type(failure) is EngineError:
+        is_unknown = type(failure) is EngineError
+        if (paths := _FILES.get()) and (is_damage or is_streamed) and is_unknown:
             names = " or ".join(ascii(str(path)) for path in paths)
             failure = UnsupportedFrameError(
-                f"{names} can't be read to its end: a file is damaged, or changed meanwhile",
+                f"{names} can't be read to its end: a file is damaged, or changed meanwhile"
+                f"{', or memory is short' * is_streamed}",
                 hint="copy or write the files again",
             )
     raise failure

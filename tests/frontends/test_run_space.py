@@ -78,6 +78,19 @@ def test_damaged_file(folder, damage):
         assert "'rows.parquet'" in str(caught.value)
 
 
+def test_damage_behind_the_first_batches(tmp_path):
+    """A file that is damaged near its end has the same message: its rows are streamed before."""
+    file = tmp_path / "rows.parquet"
+    query = "SELECT repeat('k', 40) || hash(range) AS key FROM range(1500000)"
+    duckdb.sql(f"COPY ({query}) TO '{file}'")
+    content = bytearray(file.read_bytes())
+    place = len(content) * 9 // 10
+    content[place : place + 3000] = bytes(3000)
+    file.write_bytes(content)
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="a file is damaged"):
+        dfp.connect(file).sql("SELECT median(length(key)) FROM rows").fetchall()
+
+
 def test_little_memory(folder):
     """Data beyond memory, while the disk has room, is an error of its own at every door."""
     groups = dfp.frame("rows.parquet").group_by("key")

@@ -292,7 +292,7 @@ def test_show_and_plot_know_a_table(tmp_path):
     assert f"{table['All'][-1]:,}" in repr(shown)
     assert "<table" in shown.to_html()
     lines = Path(shown.save(tmp_path / "table.csv")).read_text().splitlines()
-    assert lines[0] == '"city","1","2","3","4","All"'
+    assert lines[0] == "city,1,2,3,4,All"
     chart = dfp.plot(table, measured_in="visits").to_dict()
     values = chart["data"]["values"] if "values" in chart["data"] else next(
         iter(chart["datasets"].values())
