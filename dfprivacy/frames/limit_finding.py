@@ -175,11 +175,11 @@ class CountedShare(NamedTuple):
         >>> CountedShare(0.25, 0.2, 0.4).text
         'about 25 %'
         >>> CountedShare(0.9, 0.8, 1.0, 42).text
-        'as far as noise shows (42 far larger units may hide), at least about 80 %'
+        'of units that noise shows (42 far larger units may hide), at least about 80 %'
         """
         if not self.high - self.low <= _UNCLEAR * self.high:
             return "an unknown share"
-        hide = f"as far as noise shows ({self.unseen:,} far larger units may hide), "
+        hide = f"of units that noise shows ({self.unseen:,} far larger units may hide), "
         start, share = ("at least ", self.low) if self.may_be_all else ("", self.value)
         return f"{hide if self.unseen > 1 else ''}{start}about {100 * min(share, _MOST):.3g} %"
 
