@@ -504,9 +504,15 @@ def number_in_text(text: str) -> str:
     return f"coalesce(TRY_CAST({text} AS DOUBLE), {truth})"
 
 
-def explain_missing_numbers(notes: Iterable[str | None]) -> list[str]:
-    """Explain notes on too few rows of numbers that are read from text."""
+def explain_missing_numbers(
+    notes: Iterable[str | None], sums: Iterable[Sequence[tuple[float, float]]]
+) -> list[str]:
+    """Explain notes on too few rows of numbers that are read from text, and sums around 0.
+
+    `sums` has the ends of the intervals of each sum, by group.
+    """
     is_lacking = any(note and note.startswith("too few rows") for note in notes)
+    is_lacking |= any(ends and all(low <= 0 <= high for low, high in ends) for ends in sums)
     return [_NO_NUMBERS] if is_lacking else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from itertools import chain
@@ -63,7 +63,8 @@ class FrameSource(ArrowSource):
         plan, released = super().release(plan)
         columns = [name for name in released.table.column_names if name.endswith(NOTE)]
         notes = chain(*(released.table[name].to_pylist() for name in columns))
-        log_notes(explain_missing_numbers(notes) if is_text(source) else ())
+        if is_text(source):
+            log_notes(explain_missing_numbers(notes, _list_sums(plan, released)))
         return plan, released
 
     def measure(self, plan: Any) -> Any:
@@ -89,6 +90,15 @@ class FrameSource(ArrowSource):
         table = build_kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
         metadata = released.table.schema.metadata
         return None if table is None else table.replace_schema_metadata(metadata)
+
+
+def _list_sums(plan: Plan, released: Release) -> Iterator[list[tuple[float, float]]]:
+    """Yield the ends of the intervals of each sum, by group; a remembered release has none."""
+    answers = {} if released.answers is None else released.answers.answers
+    for name in answers:
+        if plan.questions[name].kind == "sum":
+            _, low, high, *_ = answers[name][0].columns(plan.level)
+            yield list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"

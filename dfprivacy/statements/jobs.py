@@ -413,7 +413,10 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
         notes = summarize_notes(texts, answers.num_rows, "intervals=True shows further notes")
         lines += [f"{call}: {note}" for note in notes]
     kinds = {fact.kind for fact in plan.statement.scope.bag.facts.values()}
-    lines += explain_missing_numbers(all_texts) if TEXT in kinds else []
+    names = [name for name, question in plan.questions.items() if question.kind == "sum"]
+    ends = [[floats_in(answers, f"{name}_{end}") for end in ("low", "high")] for name in names]
+    sums = [list(zip(*pair, strict=True)) for pair in ends]
+    lines += explain_missing_numbers(all_texts, sums) if TEXT in kinds else []
     return lines
 
 

@@ -84,8 +84,8 @@ def test_damage_behind_the_first_batches(tmp_path):
     query = "SELECT repeat('k', 40) || hash(range) AS key FROM range(1500000)"
     duckdb.sql(f"COPY ({query}) TO '{file}'")
     content = bytearray(file.read_bytes())
-    place = len(content) * 9 // 10
-    content[place : place + 3000] = bytes(3000)
+    start = len(content) * 9 // 10
+    content[start : start + 3000] = bytes(3000)
     file.write_bytes(content)
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="a file is damaged"):
         dfp.connect(file).sql("SELECT median(length(key)) FROM rows").fetchall()
