@@ -107,6 +107,13 @@ def are_comparable(first: str, second: str) -> bool:
     return is_close or first == second
 
 
+def are_united(types: Sequence[str]) -> bool:
+    """Return True for types that UNION ALL makes one by casts that can't fail: one is a float."""
+    bases = set(map(find_base_type, types))
+    are_numbers = bases <= WHOLE | FLOATS | {"DECIMAL", "HUGEINT"} and bool(bases & FLOATS)
+    return are_numbers or all(are_comparable(types[0], other) for other in types)
+
+
 EXACT = frozenset(
     ("count", "count_star", "min", "max", "sum", "avg", "mean", "bool_and", "bool_or", "any_value")
 )

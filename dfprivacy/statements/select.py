@@ -40,6 +40,7 @@ from dfprivacy.statements.expressions import (
     Size,
     Writer,
     are_comparable,
+    are_united,
     check_constants,
     condition,
     direction,
@@ -518,8 +519,9 @@ class Compiler:
             raise refuse("UNION of columns")
         kinds = [self.tables.kinds(part.bag, part.columns) for part in parts]
         for name, *columns in zip(names, *(part.columns for part in parts), strict=True):
-            first, *others = (kind[column] for kind, column in zip(kinds, columns, strict=True))
-            if not all(are_comparable(first, other) for other in others):
+            types = [kind[column] for kind, column in zip(kinds, columns, strict=True)]
+            is_same = all(are_comparable(types[0], other) for other in types)
+            if not is_same and (operation in _MEMBERS or not are_united(types)):
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
