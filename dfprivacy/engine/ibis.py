@@ -1,8 +1,8 @@
 """Adopt Ibis tables: those on DuckDB as its relations, others for a pass that Ibis compiles.
 
 What backends disagree on is settled here, before the pass: NaN is NULL, text is compared byte by
-byte or not at all, and columns go by their place. What a backend lacks is refused by its name or
-its own declaration. docs/how-to/ibis.md.
+byte, and columns go by their place. What a backend lacks is refused by its name or its own
+declaration. docs/how-to/ibis.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.sums import key_names
 
-_GROUPS_BYTES = frozenset({"duckdb", "polars"})
-"""Backends that are tested to group texts by their bytes; others may go by a collation."""
+_BACKENDS = frozenset({"duckdb", "polars"})
+"""Backends that are tested to answer alike whatever a row holds.
 
-_THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
-"""Backends whose results Ibis guesses types of, by pandas: one row decides how others are shown."""
+On others one row can decide how others are shown, or make a query fail: PostgreSQL raises where a
+product of floats is too small, and its driver where a date is too late.
+"""
 
 
 def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
@@ -44,11 +45,12 @@ def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
             "this Ibis table belongs to no backend, or to several",
             hint="take it from a connection: con.table(name), con.read_parquet(path)",
         )
-    if backend.name in _THROUGH_PANDAS:
+    if backend.name not in _BACKENDS:
         raise UnsupportedFrameError(
-            f"Ibis gives results of the backend {backend.name} types that depend on rows",
+            f"on the Ibis backend {backend.name} one row may change the types of a result, or make "
+            "a query fail",
             hint="read the table with DuckDB, ibis.duckdb.connect().read_sqlite(path, "
-            "table_name=name) for SQLite, or from a Parquet file",
+            "table_name=name) for SQLite, read_postgres for PostgreSQL, or from a Parquet file",
         )
     require_columns(columns.names(), list(frame.columns))
     if backend.name == "duckdb":
@@ -67,7 +69,7 @@ def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
 
 
 def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
-    """Adopt a table of any backend; refuse one that declares to lack what the pass needs."""
+    """Adopt a table of a tested backend; refuse one that lacks what limits of a unit need."""
     if columns.unit is not None:
         lacking = [
             name
@@ -113,22 +115,13 @@ def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
     """Return a column to group by, by its bytes and not by a collation."""
     column = _plain(frame, label, backend)
     kind = column.type()
-    compared = kind.is_numeric() or kind.is_boolean() or kind.is_temporal()  # by no collation
-    if not compared and backend.name not in _GROUPS_BYTES:
-        raise _refuse_column(
-            label, kind, backend, "group by a number, or copy the table into DuckDB or Parquet"
-        )
     if kind.is_interval() or (hashed and kind.is_binary()):
-        raise _refuse_column(label, kind, backend, "group by text, numbers, dates or times")
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {kind}, which can't be told apart on the backend "
+            f"{backend.name}",
+            hint="group by text, numbers, dates or times",
+        )
     return column.concat("") if kind.is_string() else column  # no column's collation
-
-
-def _refuse_column(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:
-    return UnsupportedDtypeError(
-        f"column {label!r} is declared {kind}, which can't be told apart on the backend "
-        f"{backend.name}",
-        hint=hint,
-    )
 
 
 def _ibis_table(table: pa.Table) -> Any:

@@ -106,9 +106,12 @@ def test_tables_of_no_backend_are_refused():
         dfp.frame(ibis.table({"x": "float64"}, name="t")).count(epsilon=1)
 
 
-@pytest.mark.parametrize("name", ["mysql", "sqlite"])
-def test_backends_without_types_of_their_own_are_refused(name, monkeypatch, tmp_path):
-    """Where one row decides how others are shown, or about failure, nothing is asked or charged."""
+@pytest.mark.parametrize("name", ["sqlite", "mysql", "postgres", "bigquery", "unheard of"])
+def test_only_tested_backends_are_asked(name, monkeypatch, tmp_path):
+    """Where one row may decide how others are shown, or about failure, nothing is asked or charged.
+
+    In PostgreSQL a mean fails over 5e-324, and groups of days fail over one after the year 9999.
+    """
     table = ibis.polars.connect({"t": pl.DataFrame({"k": [2**53 + 1] * 9})}).table("t")
     if name == "sqlite":
         with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as stored, stored:
@@ -128,24 +131,6 @@ def test_backends_without_types_of_their_own_are_refused(name, monkeypatch, tmp_
         with pytest.raises(dfp.errors.UnsupportedFrameError, match=f"{name}(?s:.*)DuckDB"):
             ask_for(dfp.frame(table))
     assert paid == []
-
-
-@pytest.mark.parametrize("name", ["postgres", "snowflake", "bigquery", "mssql", "unheard of"])
-def test_text_is_a_key_only_where_bytes_are_compared(name, monkeypatch):
-    """Where a collation could make different texts one, they are no keys; numbers are."""
-    frame = pl.DataFrame({"g": ["a"] * 90, "b": [b"a"] * 90, "l": [["a"]] * 90, "n": [1] * 90})
-    table = ibis.polars.connect({"t": frame}).table("t")
-    monkeypatch.setattr(type(table.get_backend()), "name", name)
-    paid = []
-    monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
-    for key in ("g", "b", "l"):
-        with pytest.raises(dfp.UnsupportedDtypeError, match=f"{name}(?s:.*)group by a number"):
-            group_frame(table, key)
-    assert paid == []
-    assert group_frame(table, "n") == {1: 90}
-    monkeypatch.setattr(type(table.get_backend()), "has_operation", lambda *_: True)
-    with pytest.raises(dfp.UnsupportedDtypeError, match=name):
-        dfp.frame(table)(unit="g", max_rows=1).count(epsilon=1)
 
 
 def test_simulations_read_ibis_tables(connection):
