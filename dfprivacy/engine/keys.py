@@ -118,8 +118,9 @@ def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.
         constant = adopted.categories[comparison].constant
         kind = declared.field(name).type
         constant = type_constant(comparison.column, constant, kind, comparison.constant)
-        is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
-        same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
+        is_it = _is_in((name, schema[name]), [constant])
+        number = nw.when(is_it).then(nw.lit(WHOLE, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
+        same.append(nw.when(~nw.col(name).is_null()).then(number).alias(name))
     return frame.with_columns(*same)
 
 

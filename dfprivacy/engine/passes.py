@@ -22,7 +22,7 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align, category_expression, key_expressions
 from dfprivacy.engine.run import collect, run_guarded
-from dfprivacy.engine.terms import add_up, add_up_in_polars, distinct, with_terms
+from dfprivacy.engine.terms import add_up, add_up_in_polars, count_distinct, distinct, with_terms
 from dfprivacy.engine.units import (
     PLACE,
     UnitRows,
@@ -132,6 +132,12 @@ def _count_distinct(adopted: Adopted, source: Source) -> nw.LazyFrame[Any]:
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     entries = of_units.group_by(*unit.entries, _VALUE).agg(rows)
     limited = few_values(within_groups(entries, unit, _VALUE), _VALUE, _ROWS, unit)
+    if limited.implementation.is_ibis():
+        native: Any = limited.to_native()
+        totals = (native[_ROWS].sum().fill_null(0), count_distinct(native[_VALUE]))
+        named = [total.name(sum_name(0, position)) for position, total in enumerate(totals)]
+        added: nw.LazyFrame[Any] = nw.from_native(native.aggregate(named, by=list(unit.keys)))
+        return added
     counted = nw.col(_ROWS).sum().cast(nw.Int64)
     sums = [counted.alias(sum_name(0)), distinct(nw.col(_VALUE)).alias(sum_name(0, 1))]
     return limited.group_by(*unit.keys).agg(*sums) if unit.keys else limited.select(*sums)

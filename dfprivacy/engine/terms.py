@@ -126,8 +126,10 @@ def add_up(
         kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
         aggregates = [*names, *_duckdb_sums(sources, kind)]
         native = native.aggregate(", ".join(aggregates), ", ".join(names))
+    elif engine.is_ibis():
+        native = native.aggregate(_ibis_sums(native, sources), by=list(names))
     else:
-        totals = _read_sums(sources, engine)
+        totals = _read_sums(sources)
         return frame.group_by(*names).agg(*totals) if names else frame.select(*totals)
     added: nw.LazyFrame[Any] = nw.from_native(native)
     return added
@@ -173,7 +175,28 @@ def add_up_in_polars(sources: Sequence[Source], *, shifted: bool) -> list[pl.Exp
     return sums
 
 
-def _read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
+def _ibis_sums(native: Any, sources: Sequence[Source]) -> list[Any]:
+    """Return the exact sums of terms of an Ibis table."""
+    sums = []
+    for index, source in enumerate(sources):
+        first = native[_term_name(index, 1 if source.terms else 0)] if source.columns else native
+        sums.append(first.count().name(sum_name(index)))
+        for position, term in enumerate(source.terms, start=1):
+            values = native[_term_name(index, position)]
+            distinct_values = isinstance(term, Distinct)
+            total = count_distinct(values) if distinct_values else values.sum().fill_null(0)
+            if isinstance(term, Above):  # multiplied once, not row by row
+                total *= term.weight
+            sums.append(total.cast("int64").name(sum_name(index, position)))
+    return sums
+
+
+def count_distinct(values: Any) -> Any:
+    """Return how many values an Ibis column has, each once; its polars would count NULL too."""
+    return values.nunique(where=values.notnull())
+
+
+def _read_sums(sources: Sequence[Source]) -> list[nw.Expr]:
     """Return the exact sums of terms that an engine has written, in the words of narwhals."""
     sums = []
     for index, source in enumerate(sources):
@@ -187,9 +210,6 @@ def _read_sums(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.
             total = values.sum().cast(nw.Int64)
             if isinstance(term, Distinct):
                 total = distinct(values)
-                if engine.is_ibis():  # its polars counts NULL: among values and ones alike
-                    ones = nw.when(~values.is_null()).then(nw.lit(1))
-                    total = total - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
             elif isinstance(term, Above):  # multiplied once, not row by row
                 total *= term.weight
             sums.append(total.alias(sum_name(index, position)))

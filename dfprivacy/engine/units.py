@@ -65,7 +65,12 @@ def within_groups(frame: nw.LazyFrame[Any], unit: UnitColumn, *parts: str) -> nw
     entries = placed.with_columns(first, order)
     if parts:
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=parts)
-        entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
+        entries = entries.with_columns(
+            nw.when(number == 1)
+            .then(nw.lit(1, nw.Int64))
+            .otherwise(nw.lit(0, nw.Int64))
+            .alias(_ONE)
+        )
     number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[PLACE, *names, *parts])
     return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
 
