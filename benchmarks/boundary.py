@@ -602,6 +602,8 @@ def _shape(released: Any) -> tuple[Any, ...]:
         return ("pandas", f"{description}{types}", tuple(map(_look, keys)))
     if isinstance(released, pl.LazyFrame):
         released = released.collect()
+    if type(released).__module__.startswith("ibis."):
+        released = released.to_pyarrow()
     if isinstance(released, duckdb.DuckDBPyRelation | Result):
         description += str(list(zip(released.columns, released.types, strict=True)))
         return ("relation", description, tuple(_look(row[0]) for row in released.fetchall()))

@@ -511,7 +511,7 @@ def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFram
         return frame.rename({_VALUE: _LABEL})
     if binning.center:
         distance = _round_bits(value - binning.center, VALUE_BITS)
-        frame = frame.with_columns(distance.alias(_VALUE))
+        frame = _drop_traces(frame.with_columns(distance.alias(_VALUE)))
     label, octave = nw.col(_LABEL), _round_bits(value * OCTAVE_FACTOR, 1)
     frame = frame.with_columns(octave.alias(_LABEL))
     if binning.bits > 1:
@@ -536,7 +536,7 @@ def _with_values(
     value = nw.col(_VALUE)
     if not isinstance(binning, Edges):
         bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-        return frame.with_columns(_round_bits(value, bits).alias(_VALUE))
+        return _drop_traces(frame.with_columns(_round_bits(value, bits).alias(_VALUE)))
     if engine.is_spark_like():
         native = spark.with_edges_reached(frame.to_native(), _VALUE, binning.edges)
         labelled: nw.LazyFrame[Any] = nw.from_native(native)
@@ -545,6 +545,21 @@ def _with_values(
     reached = [value >= edge for edge in others] + [value > last]
     number = nw.when(~value.is_null()).then(_number_reached(reached, 0, len(reached)))
     return frame.with_columns(number.alias(_VALUE))
+
+
+def _drop_traces(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Return 0 for the smallest values of an Ibis table: PostgreSQL raises if a product becomes 0.
+
+    Their bin is that of 0, and so is that of all sizes below 2**-126.
+    """
+    if not frame.implementation.is_ibis():
+        return frame
+    value, zero = nw.col(_VALUE), nw.lit(0.0, nw.Float64)
+    above = nw.when((value < _TRACE) & (value > -_TRACE)).then(zero).otherwise(value)
+    return frame.with_columns(above.alias(_VALUE))
+
+
+_TRACE = 2.0**-500
 
 
 def _round_bits(value: nw.Expr, bits: int) -> nw.Expr:

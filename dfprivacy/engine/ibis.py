@@ -7,7 +7,7 @@ declaration. docs/how-to/ibis.md.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +19,17 @@ import narwhals as nw
 import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
+from dfprivacy.engine import postgres
 from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, adopt, unit_column
-from dfprivacy.engine.columns import require_columns
+from dfprivacy.engine.columns import no_numbers, require_columns
+from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.sums import key_names
 
-_BACKENDS = frozenset({"duckdb", "polars"})
+_BACKENDS = frozenset({"duckdb", "polars", "postgres"})
 """Backends that are tested to answer alike whatever a row holds.
 
-On others one row can decide how others are shown, or make a query fail: PostgreSQL raises where a
-product of floats is too small, and its driver where a date is too late.
+On others one row can decide how others are shown, or make a query fail.
 """
 
 
@@ -50,22 +51,25 @@ def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
             f"on the Ibis backend {backend.name} one row may change the types of a result, or make "
             "a query fail",
             hint="read the table with DuckDB, ibis.duckdb.connect().read_sqlite(path, "
-            "table_name=name) for SQLite, read_postgres for PostgreSQL, or from a Parquet file",
+            "table_name=name) for SQLite, or from a Parquet file",
         )
     require_columns(columns.names(), list(frame.columns))
     if backend.name == "duckdb":
-        result = adopt(duckdb_relation(frame, backend), columns)
-    else:
-        result = adopt_through_ibis(frame, columns, backend)
-    return replace(result, wrap=_ibis_table)
+        return replace(adopt(duckdb_relation(frame, backend), columns), wrap=_ibis_table)
+    return adopt_through_ibis(frame, columns, backend)
 
 
 def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
     """Return an Ibis table on DuckDB as a relation of the same connection, with no row read."""
-    if frame.op().find((ops.InMemoryTable, ops.ScalarUDF)):
-        frame.limit(0).count().to_pyarrow()  # Ibis registers what lives in memory when it runs
+    _register_memory(frame)
     relation: duckdb.DuckDBPyRelation = backend.con.sql(backend.compile(frame))
     return relation
+
+
+def _register_memory(frame: Any) -> None:
+    """Let Ibis register what lives in memory, as it does when a query runs."""
+    if frame.op().find((ops.InMemoryTable, ops.ScalarUDF)):
+        frame.limit(0).count().to_pyarrow()
 
 
 def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
@@ -88,19 +92,54 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
     grouped = {name: label for label, name in keys.items()}
     if columns.unit is not None:
         grouped[UNIT] = columns.unit.column
-    chosen = {name: _plain(frame, label, backend) for label, name in values.items()}
     categories = {
         category: CategoryColumn(f"category_{index}", category.constant)
         for index, category in enumerate(columns.categories)
     }
     grouped |= {column.name: category.column for category, column in categories.items()}
+    adopted = Adopted(
+        frame,
+        keys,
+        values,
+        columns.listed_keys,
+        _ibis_table,
+        unit_column(columns, UNIT),
+        categories=categories,
+    )
+    if backend.name == "postgres":
+        return run_guarded(lambda: _adopt_postgres(adopted, columns, grouped, backend))
+    chosen = {name: _plain(frame, label, backend) for label, name in values.items()}
     for name, label in grouped.items():
         chosen[name] = _key(frame, label, backend, hashed=columns.unit is not None)
-    lazy = nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)}))
-    unit = unit_column(columns, UNIT)
-    return Adopted(
-        lazy, keys, values, columns.listed_keys, _ibis_table, unit, categories=categories
-    )
+    return replace(adopted, lazy=nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)})))
+
+
+def _adopt_postgres(
+    adopted: Adopted, columns: Columns, grouped: Mapping[str, Hashable], backend: Any
+) -> Adopted:
+    """Return an Ibis table on PostgreSQL with its columns in forms that fail for no row."""
+    postgres.check_server(backend)
+    frame: Any = adopted.lazy
+    _register_memory(frame)
+    labels = list(dict.fromkeys(columns.names()))
+    frame = frame.select(*labels or [ibis.literal(1).name("row")])
+    for label, kind in frame.schema().items():
+        if kind.is_geospatial():  # which Ibis hands over by functions that not all servers have
+            raise no_numbers(label, kind)
+    declared = postgres.find_declared_types(frame)
+    forms = {
+        adopted.values[label]: postgres.find_value_form(
+            label, declared[label], frame.schema()[label], numbers=numbers
+        )
+        for label, numbers in columns.values.items()
+    }
+    for name, label in grouped.items():
+        forms[name] = postgres.find_key_form(label, declared[label])
+    forms = forms or {"row": postgres.Form("1", "int64")}
+    chosen = ", ".join(f"{form.sql} AS {name}" for name, form in forms.items())
+    query = f"SELECT {chosen} FROM ({backend.compile(frame)}) AS t"  # noqa: S608 ours
+    table = backend.sql(query, schema={name: form.kind for name, form in forms.items()})
+    return replace(adopted, lazy=nw.from_native(table))
 
 
 def _plain(frame: Any, label: Hashable, backend: Any) -> Any:

@@ -14,7 +14,7 @@ import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine import spark
+from dfprivacy.engine import postgres, spark
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import find_space_error, interruptible
 from dfprivacy.engine.progress import watch_progress
@@ -136,4 +136,6 @@ def collect(
                 table = native.toArrow()
             names = table.column_names  # without what is declared of NULL
             return pa.table(table.columns, names=names)
+        if lazy.implementation.is_ibis() and postgres.is_postgres(native):
+            return postgres.collect_rows(native)
         return lazy.collect("pyarrow").to_native()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.engine import postgres
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import no_numbers
 from dfprivacy.engine.keys import key_expressions
@@ -190,7 +192,9 @@ def _adopt_source(adopted: Adopted, question: MeanVector) -> VectorSource:
         schema = pl.DataFrame(schema=declared).to_arrow().schema
     elif isinstance(native, duckdb.DuckDBPyRelation):
         schema = native.limit(0).to_arrow_table().schema
-    else:  # an Ibis table
+    elif postgres.is_postgres(native):
+        schema = postgres.find_schema(native)
+    else:  # another Ibis table
         schema = native.schema().to_pyarrow()
     return _arrow_source(schema, partial(_batches, native), question, adopted)
 
@@ -202,7 +206,9 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
             yield from frame.to_arrow().to_batches()
     elif isinstance(native, duckdb.DuckDBPyRelation):
         yield from native.project("*").to_arrow_reader(_FETCHED)
-    else:  # an Ibis table
+    elif postgres.is_postgres(native):
+        yield from postgres.read_batches(native, cursor=f"dfprivacy_{uuid.uuid4().hex}")
+    else:  # another Ibis table
         yield from native.to_pyarrow_batches(chunk_size=_FETCHED)
 
 

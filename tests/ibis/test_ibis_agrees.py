@@ -44,7 +44,8 @@ def go_through_ibis(monkeypatch):
     )
 
 
-NAMES = ["duckdb", "duckdb through Ibis", "polars"]
+NAMES = ["duckdb", "duckdb through Ibis", "polars", "postgres"]
+POSTGRES = {"string": "text", "large_string": "text", "int64": "bigint", "double": "float8"}
 
 
 @pytest.fixture(params=NAMES)
@@ -56,6 +57,10 @@ def make(request, monkeypatch):
         "duckdb": on_duckdb,
         "duckdb through Ibis": on_duckdb,
         "polars": lambda table: ibis.polars.connect({"t": pl.DataFrame(table)}).table("t"),
+        "postgres": lambda table: request.getfixturevalue("make_postgres_table")(
+            {field.name: POSTGRES[str(field.type)] for field in table.schema},
+            [column.to_pylist() for column in table.columns],
+        ),
     }[request.param]
 
 
@@ -65,6 +70,7 @@ def hostile():
     generator = np.random.default_rng(5)
     texts = [None, "", "a", "A", "b ", "\u00e9", "NaN", "null"]
     floats = [None, 0.0, -0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, 61.5, 0.1, -6.9]
+    floats += [-5e-324, 1e-200, -1e-200, 1e-170, -1e-40, 2.3e-308]
     integers = [None, 0, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 7, -9]
     pick = lambda values: [values[k] for k in generator.integers(0, len(values), 600)]  # noqa: E731
     kinds = [("g", pa.string()), ("h", pa.int64()), ("x", pa.float64()), ("i", pa.int64())]
