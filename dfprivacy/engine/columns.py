@@ -61,6 +61,12 @@ def find_engine_columns(frame: object) -> Declared | None:
     if libraries.isdisjoint({"ibis", "pyspark"}):
         return None
     source = cast("Any", frame)
+    if "ibis" in libraries:
+        declared = source.schema().items()
+        wide = {
+            n: "float64" for n, kind in declared if kind.is_decimal() and (kind.precision or 0) > 38
+        }
+        source = source.cast(wide) if wide else source  # narwhals raises at more digits
     kinds = {n: _kind(t, frame, n) for n, t in nw.from_native(source).collect_schema().items()}
     if "ibis" in libraries and source.get_backend().name == "duckdb":
         return kinds

@@ -272,3 +272,10 @@ def test_databases_that_are_no_utf8_are_refused(postgres):
         with pytest.raises(dfp.errors.UnsupportedFrameError, match="UTF-8"):
             dfp.frame(ibis.postgres.from_connection(connection).table("t")).count(epsilon=1)
     postgres.con.execute("DROP DATABASE latin")
+
+
+def test_decimals_of_many_digits_are_described(make_postgres_table):
+    """Columns beyond what Arrow's decimals hold are numbers like others."""
+    table = make_postgres_table({"k": "numeric(400,399)"}, [["1.5"] * 90])
+    described = dfp.frame(table).describe(epsilon=1e6, delta=1e-9).to_pyarrow()
+    assert described["type"].to_pylist() == ["number"]
