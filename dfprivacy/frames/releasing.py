@@ -77,11 +77,11 @@ class FrameSource(ArrowSource):
         return measured
 
     def to_caller(self, plan: Plan, table: pa.Table) -> Any:
-        """Return a released table as a frame of the caller's type."""
-        if self.wrap is None:
-            return build_frame(self.frame, table, plan.by)
-        wrap = self.wrap
-        return run_guarded(lambda: wrap(table))
+        """Return a released table as a frame of the caller's type, whose schema is its types."""
+        plain, wrap = table.replace_schema_metadata(None), self.wrap
+        if wrap is None:
+            return build_frame(self.frame, plain, plan.by)
+        return run_guarded(lambda: wrap(plain))
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:
         """Return the table that a ledger keeps: its keys are values, not codes of an engine."""

@@ -87,3 +87,11 @@ def test_a_histogram_says_that_no_edges_were_found() -> None:
     few_rows, many_rows = (FRAME.head(rows).dp.histogram("x", 3, epsilon=1) for rows in (5, 4000))
     assert note in str(dfp.show(few_rows))
     assert note not in str(dfp.show(many_rows))
+
+
+def test_the_schema_of_a_result_says_nothing_of_bounds() -> None:
+    """Bounds stand in captions alone: the schema of a frame follows from the question."""
+    private = dfp.frame(FRAME.to_arrow()).group_by("g", keys=[0, 1])
+    table = private.mean("x", epsilon=1)
+    assert LINE.search(str(dfp.show(table)))
+    assert table.schema.metadata is None
