@@ -13,7 +13,10 @@ HINT = "texts of a file that are no numbers are left out"
 def test_a_sum_of_no_numbers_is_explained(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, *, mark: str, is_hinted: bool
 ) -> None:
-    """Decimal commas make a sum of 0 at every entry point: a hint stands beside it."""
+    """Decimal commas make a sum of 0 at every entry point: a hint stands beside it.
+
+    It needs an interval that holds 0. None of ten does with probability below 1e-10.
+    """
     file = tmp_path / "sales.csv"
     file.write_text("k;x\n" + "".join(f"a;{i % 50}{mark}{i % 10}\n" for i in range(3000)))
     statement = "SELECT k, dp_sum(x, 0, 100) AS s FROM sales GROUP BY k"
@@ -23,5 +26,6 @@ def test_a_sum_of_no_numbers_is_explained(
         lambda: dfp.sql(statement, sales=file, keys=["a", "b"], epsilon=1),
     ):
         caplog.clear()
-        ask()
+        for _ in range(10):
+            ask()
         assert (HINT in caplog.text) == is_hinted
