@@ -96,6 +96,29 @@ def random_group(random):
     return {int(b): int(r) for b, r in zip(bins, random.integers(1, 9, len(bins)), strict=True)}
 
 
+def small_counts(max_rows=4, bins=range(-1, 3)):
+    for size in range(max_rows + 1):
+        for rows in itertools.combinations_with_replacement(bins, size):
+            yield {b: rows.count(b) for b in set(rows)}
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_one_row_moves_losses_by_one(side):
+    """All data sets of up to four rows in four bins, with and without each further row."""
+    moved = set()
+    for rank, grid in itertools.product((0, 2, 9), (FewBins(2), FewBins(4))):
+        ends = -grid.last, grid.last
+        for counts in small_counts():
+            losses = list_losses(
+                threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends
+            )
+            for number in range(-1, 3):
+                more = bins_table({**counts, number: counts.get(number, 0) + 1}, grid=grid)
+                other = list_losses(threshold_runs(more, rank, side), 0, *ends)
+                moved |= {abs(a - b) for a, b in zip(losses, other, strict=True)}
+    assert moved == {0, 1}
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_losses_of_many_groups(side):
     """100 random groups, empty ones too, give the losses of the definition in one call."""

@@ -39,6 +39,7 @@ from dfprivacy.statistics.estimators.quantile import (
     largest_loss,
     rank_rows,
     rank_runs,
+    rows_between,
     select_quantiles,
 )
 from dfprivacy.statistics.quantile import QuantilePart
@@ -126,6 +127,47 @@ def test_losses_are_the_formula(target, cap):
     groups = list(multisets(2, 4))
     for rows, losses in zip(groups, list_losses(build_table(groups), target, cap), strict=True):
         assert losses == {c: min(cap, rank_loss(rows, c, target)) for c in range(-2, 3)}
+
+
+@pytest.mark.parametrize("aim", [0, 1, 2, 5])
+@pytest.mark.parametrize("public_rows", [0, 1, 3])
+@pytest.mark.parametrize("cap", [NO_CAP, 2])
+def test_one_row_moves_a_loss_by_at_most_one(aim, public_rows, cap):
+    """With the target aim + n - m, m public, each loss moves by at most 1, and somewhere by 1."""
+    groups = list(multisets(2, 4))
+    targets = np.array([aim + len(rows) - public_rows for rows in groups], np.int64)
+    group_losses = expand_losses(rank_runs(rank_rows(build_table(groups)), targets, cap))
+    losses = dict(zip(groups, group_losses, strict=True))
+    moves = {
+        abs(losses[rows][c] - losses[tuple(sorted((*rows, row)))][c])
+        for rows, row, c in itertools.product(multisets(2, 3), range(-2, 3), range(-2, 3))
+    }
+    assert max(moves) == 1
+
+
+def test_each_row_is_counted_in_one_part():
+    """Parts add up to the rows of a group, are those of the formula, and one row moves one by 1."""
+    grid = SignificantBits(8)
+    random = np.random.default_rng(3)
+    values = np.round(random.normal(0, 5, 40))
+    group = random.integers(0, 3, 40)
+    cuts = np.sort(grid.numbers(np.array([[-9.0, 0, 2], [-1, 0, 3], [0, 1, 3], [4, 9, 99]])), 0)
+    cuts[0, 0] = -grid.last - 1  # below all candidates
+
+    def parts(is_kept):
+        ones = np.ones(is_kept.sum(), np.int64)
+        labels = grid.labels(values[is_kept])
+        table = bin_table(pa.table({}), 3, grid, group[is_kept], labels, rows=ones)
+        return rows_between(table, cuts)
+
+    every = np.ones(40, bool)
+    group_parts, numbers = parts(every), grid.numbers(grid.labels(values))
+    for g in range(3):
+        upto = [(numbers[group == g] <= cut).sum() for cut in cuts[:, g]]
+        assert group_parts[:, g].tolist() == np.diff([0, *upto, (group == g).sum()]).tolist()
+    for left in range(40):
+        moved = group_parts - parts(every & (np.arange(40) != left))
+        assert np.abs(moved).sum() == moved.sum() == 1
 
 
 def test_large_counts_do_not_overflow():
