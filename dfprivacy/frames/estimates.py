@@ -393,8 +393,9 @@ def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
     shares = {name: info.shares[question] for name, question in questions.items()}
     of_questions = read_found_bounds(released.table)
     bounds = {name: of_questions.get(question, ()) for question, name, _ in answers}
-    info = replace(info, answers=len(answers), mark=mark, limits=limits, shares=shares)
-    info = replace(info, bounds=bounds)
+    info = replace(
+        info, answers=len(answers), mark=mark, limits=limits, shares=shares, bounds=bounds
+    )
     columns, laws = iter(released.table.columns), _laws(released)
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -231,6 +231,21 @@ def window_sums(heights: Floats, size: int) -> Floats:
     while width < size:
         sums, width = sums[:, :-width] + sums[:, width:], 2 * width
     return sums
+
+
+def has_tall_window(
+    heights: Floats, windows: Mapping[int, int], chance: float, *, laplace: bool
+) -> Mask:
+    """Mask groups with a window of bins that is taller than its noise, but with a small chance.
+
+    `windows` has the number of noise terms in a window of each size.
+    """
+    is_tall = np.zeros(len(heights), bool)
+    for size, terms in windows.items():
+        if size <= heights.shape[1]:
+            need = exact_height(terms, chance, laplace=laplace)
+            is_tall |= window_sums(heights, size).max(axis=1) > need
+    return is_tall
 
 
 _WINDOWS_OF_BIN = 6
@@ -731,20 +746,15 @@ def _has_scattered_rows(result: Found, heights: Floats, bounds: Integers, side: 
 
     The mean of two looks, of bins and of doublings, has 1.12 times the deviation of the second.
     """
-    (groups, bins), steps = heights.shape, result.look.ruler.steps
+    bins, steps = heights.shape[1], result.look.ruler.steps
     last, terms, wider = bounds[1], steps, 1.0
     if result.counted is not None:
         ends = result.counted[1] if side > 0 else bins - 1 - result.counted[0]
         last, terms, wider = np.maximum(last, ends), 1, 1.12
     is_far = np.arange(bins) > (last + _APART * steps + steps - 1)[:, None]
     outer, chance = np.where(is_far, heights, 0.0), 0.01 / (len(_SCATTERED) * bins / steps)
-    is_scattered = np.zeros(groups, bool)
-    for doublings in _SCATTERED:
-        size = doublings * steps
-        if size <= bins:
-            need = exact_height(doublings * terms, chance, laplace=result.look.laplace)
-            is_scattered |= window_sums(outer, size).max(axis=1) > wider * need
-    return is_scattered
+    windows = {doublings * steps: doublings * terms for doublings in _SCATTERED}
+    return has_tall_window(outer / wider, windows, chance, laplace=result.look.laplace)
 
 
 def _plausible(rows: Floats, distances: Floats) -> Floats:

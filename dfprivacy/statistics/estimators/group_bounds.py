@@ -34,13 +34,13 @@ from dfprivacy.statistics.estimators.bounds_search import (
     PooledCounts,
     Ruler,
     clipping_biases,
+    has_tall_window,
     move_ends,
     round_share,
     ruler_about,
     ruler_about_zero,
     search,
     window_height,
-    window_sums,
     write_note,
 )
 
@@ -338,12 +338,8 @@ class ReachReader:
         """
         bins = outer.shape[1]
         outer = np.where(np.arange(bins) > last[:, None], outer, 0.0)
-        is_beyond = np.zeros(len(outer), bool)
-        for window in (1, 2, 4):
-            if window <= bins:
-                need = exact_height(window, self.chance / (3 * bins), laplace=self.laplace)
-                is_beyond |= window_sums(outer, window).max(axis=1) > need
-        return is_beyond
+        chance, windows = self.chance / (3 * max(bins, 1)), {1: 1, 2: 2, 4: 4}
+        return has_tall_window(outer, windows, chance, laplace=self.laplace)
 
     @cached_property
     def _moments(self) -> Floats:
