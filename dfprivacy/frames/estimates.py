@@ -126,7 +126,7 @@ class Paid(Readable):
     def _describe_cost(self) -> str:
         """Return the cost of the release, and the limits and bounds that it found."""
         info, bounds = self._info, self._info.bounds.get(self._name)
-        texts = [info.limits_text(self._name)]
+        texts = [info.limits_text(self._name, self._note)]
         texts += [f"bounds found: {bounds_text(bounds)}"] if bounds else []
         return ", ".join(filter(None, (info.cost, *texts)))
 

@@ -97,13 +97,17 @@ class ReleaseInfo:
         """The loss and delta in words."""
         return cost_text(self.loss, self.delta, self.answers)
 
-    def limits_text(self, name: str) -> str:
-        """Return the limits that were found for an answer, and the share of rows within."""
+    def limits_text(self, name: str, note: str | None = None) -> str:
+        """Return the limits that were found for an answer, and the share of rows within.
+
+        The share is left out where a note beside the limits has it.
+        """
         unit = self.limits.get(name)
         if unit is None:
             return ""
         groups = "" if unit.max_groups is None else f", max_groups={unit.max_groups}"
-        return f"max_rows={unit.max_rows}{groups}: {self.shares[name]} counts"
+        limits, share = f"max_rows={unit.max_rows}{groups}", self.shares[name]
+        return limits if share in (note or "") else f"{limits}: {share} counts"
 
 
 def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
@@ -265,7 +269,11 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """Lines about all answers: the limits that were found, and what they leave out."""
         texts = {name: self.questions[name].text for name in self.info.limits}
-        lines = (f"{text}: {self.info.limits_text(name)}" for name, text in texts.items())
+        info = self.info
+        lines = (
+            f"{text}: {info.limits_text(name, info.notes.get(name))}"
+            for name, text in texts.items()
+        )
         totals = (SHOWN_TOTALS,) if self.sets and self.rule is not None else ()
         return (*lines, *self.limit_notes, *totals)
 

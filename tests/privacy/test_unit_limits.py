@@ -657,3 +657,13 @@ def test_shares_leave_room_for_units_in_all_public_groups():
         shares = [float(share) / 100 for share in re.findall(r"at least about ([\d.]+) %", page)]
         assert all(share <= counted for share in shares)
         assert "leave out rows of large units" in page
+
+
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_a_share_of_rows_is_told_once(by):
+    """Lines about limits do not repeat the share of the rows that a note beside them has."""
+    rows = dfp.frame(_heavy())(unit="u")
+    grouped = rows.group_by(*by, keys={"g": _KEYS}) if by else rows
+    pages = [repr(dfp.show(grouped.median("x", (0, 9)))) for _ in range(3)]
+    assert all("weighted down" in page for page in pages)
+    assert not any("% counts" in page for page in pages)
