@@ -235,6 +235,18 @@ class EngineError(OperationalError, RuntimeError):
     """The engine failed. Its own message could quote a row and is withheld."""
 
 
+class ReleasedQueryError(EngineError):
+    """A query over released answers failed, and the charge stays.
+
+    The message may have what DuckDB says. `released` are the answers: an Arrow table, or a list of
+    them where the query reads several. None where a command prints them.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, released: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.released = released
+
+
 class EngineSpaceError(EngineError):
     """The engine has no room left in memory or for its temporary files. Nothing was charged."""
 

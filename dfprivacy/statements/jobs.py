@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -33,10 +33,12 @@ from dfprivacy.engine.run import reading_files, run_guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile, explain_missing_numbers, number_in_text
 from dfprivacy.errors import (
+    EngineError,
     InvalidKeysError,
     InvalidQuestionError,
     MissingDeltaError,
     RefusedStatementError,
+    ReleasedQueryError,
     log_note,
     silent,
 )
@@ -370,7 +372,35 @@ def query_released(statement: Statement) -> str:
 def finish_statement(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     """Run the rest of a statement over released answers, and return its result."""
     engine.register("released", _released(plan, answers))
-    return run_guarded(lambda: read_released_rows(engine.sql(query_released(plan.statement))))
+    query = query_released(plan.statement)
+    return _query_answers(lambda: read_released_rows(engine.sql(query)), [answers])
+
+
+def _query_answers(query: Callable[[], pa.Table], released: Sequence[pa.Table]) -> pa.Table:
+    """Return the result of a query over released answers and public tables, for no row of others.
+
+    An error says what DuckDB says, and hands the answers over, as they are paid for.
+    """
+    reasons: list[str] = []
+
+    def run_query() -> pa.Table:
+        try:
+            return query()
+        except duckdb.Error as error:
+            reasons.append(str(error).partition("\n")[0])
+            raise
+
+    try:
+        return run_guarded(run_query)
+    except EngineError as error:
+        if not released:
+            raise
+        reasons.append(error.message)
+    raise ReleasedQueryError(
+        f"the query over the released answers fails: {reasons[0]}",
+        hint="the answers are charged: in Python they are the error's own `released`",
+        released=released[0] if len(released) == 1 else list(released),
+    )
 
 
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
@@ -611,7 +641,8 @@ class Job:
             for line in (*notes, *self._list_orders(plan, answered)):
                 log_note(line)
                 lines.append(line)
-        table = run_guarded(lambda: resulting(self.script, releases.tables, self.engine))
+        drawn = releases.tables
+        table = _query_answers(lambda: resulting(self.script, drawn, self.engine), drawn)
         if self.script.target is not None:
             self.source.make(self.script.target, table)
         if self.script.rest is None:
@@ -723,7 +754,10 @@ class _Drawn:
             if derived.name not in self.derived_names:
                 self.derived_names.add(derived.name)
                 before = self.tables[: len(derived.script.statements)]
-                table = run_guarded(lambda: resulting(derived.script, before, self.job.engine))  # noqa: B023 at once
+                table = _query_answers(
+                    lambda: resulting(derived.script, before, self.job.engine),  # noqa: B023 at once
+                    self.tables,
+                )
                 derived.table = run_guarded(lambda: table.cast(derived.table.schema))  # noqa: B023 as above
 
 

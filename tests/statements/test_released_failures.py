@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import command
 
 RELEASED = "(SELECT k, dp_count(*) AS n FROM t GROUP BY k)"
 FAILING = [
@@ -27,7 +28,10 @@ TABLES = {
 
 @pytest.mark.parametrize("statement", FAILING)
 def test_a_failure_does_not_depend_on_rows(statement, tmp_path):
-    """By the same public keys it comes about every table, in the same words, after one charge."""
+    """By the same public keys it comes about every table, in the same words, after one charge.
+
+    The error has the answers.
+    """
     outcomes = set()
     for name, rows in TABLES.items():
         ledger = dfp.Ledger(tmp_path / f"{name}.db", epsilon=10)
@@ -35,6 +39,7 @@ def test_a_failure_does_not_depend_on_rows(statement, tmp_path):
         terms = {"ledger": ledger, "dataset": "d", "keys": ["a", "b"], "epsilon": 1}
         with pytest.raises(dfp.EngineError) as caught:
             dfp.sql(f"{statement} FROM {RELEASED}", t=frame, **terms)
+        assert caught.value.released["k"].to_pylist() == ["a", "b"]  # what is paid for
         outcomes.add((str(caught.value), ledger.spent("d")))
     assert len(outcomes) == 1
     assert outcomes.pop()[1].epsilon == 1
@@ -66,3 +71,14 @@ def test_a_text_of_a_file_is_cast_to_what_the_function_takes(tmp_path, query, ca
     with pytest.raises(dfp.DPError, match="don't go together") as raised:
         dfp.sql(query, t=tmp_path / "t.csv", epsilon=1, delta=1e-6)
     assert cast in raised.value.hint
+
+
+def test_the_command_line_prints_the_answers(tmp_path):
+    """Where a query over answers fails, DuckDB's reason is told and the answers are printed."""
+    pl.DataFrame({"x": [1, 2] * 500}).write_parquet(tmp_path / "t.parquet")
+    query = "SELECT (n || ' rows')::INTEGER AS n FROM (SELECT dp_count(*) AS n FROM t)"
+    arguments = ["sql", query, "--table", f"t={tmp_path / 't.parquet'}", "--epsilon", "100000"]
+    result = command(*arguments)
+    assert result.stdout == "n\n1000\n"
+    assert "Could not convert string '1000 rows' to INT32" in result.stderr
+    assert result.exit_code
