@@ -138,6 +138,7 @@ def test_errors_are_those_of_pep_249(places):
         ("carrier = ? OR carrier = ?", ("AA", "it's"), "carrier IN ('AA', 'it''s')"),
         ("day < $2 AND delay < $1", [9.5, dt.date(2024, 1, 5)],
          "day < DATE '2024-01-05' AND delay < 9.5"),
+        ("carrier = ANY(?)", [["AA", "UA"]], "carrier IN ('AA', 'UA')"),
         ("(delay > 3) = ? OR ? IS NULL", [True, 1], "delay > 3"),
         ("delay > ? AND delay < ?", [np.float64(1.5), np.int64(9)], "delay > 1.5 AND delay < 9"),
     ],

@@ -20,6 +20,7 @@ AGE = "mean('age', bounds=(0.0, 100.0))"
 PLANS = [
     ("dp_mean(age, -1 * 10, 10 * 10 + 20, 1 / 2)", ["mean('age', bounds=(-10.0, 120.0))"], "", 0.5),
     ("dp_avg(age, 0, 100), dp_mean(age, 0, 100)", [AGE], "", 1),
+    ("avg(age), mean(age), dp_mean(age), dp_avg(age)", ["mean('age')"], "", 1),
     ("dp_mean_interval(age, 0, 100).low, dp_mean(age, 0, 100)", [AGE], "", 1),
     ("dp_mean(income, 0.25), dp_count(*)", ["mean('income')", "count()"], "", 1.25),
     ("dp_count(day AT TIME ZONE 'UTC')", ["count('timezone(\\'UTC\\', \"day\")')"], "", 1),
@@ -28,7 +29,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("select_list", "questions", "keys", "epsilon"), PLANS)
 def test_a_plan_has_questions_keys_and_cost(shared, select_list, questions, keys, epsilon):
     """Each different call is a question, each key a group, and delta is spent on secret keys."""

@@ -129,32 +129,6 @@ def test_functions_that_duckdb_lacks_overflow_in_no_type(call, exact):
     assert ours.fetchall() == theirs.fetchall()
 
 
-def test_a_query_of_public_tables_lists_keys():
-    """The groups may be those of a subquery over public tables."""
-    query = (
-        "SELECT n.nation, count(id) AS n FROM (SELECT DISTINCT nation FROM nation WHERE "
-        "region = 1) n LEFT JOIN customer USING (nation) GROUP BY n.nation ORDER BY 1"
-    )
-    con = shop()
-    assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "status = ANY(['new', 'paid'])",
-        "status IN (SELECT unnest(['new', 'paid']))",
-        "status <> ALL(ARRAY['new'])",
-        "NOT status = ANY(['new', NULL])",
-        "total + 1 = ANY([total + 1, 3])",
-    ],
-)
-def test_a_list_has_members(condition):
-    """A comparison with ANY or ALL of a list is one with its items."""
-    con, query = shop(), f"SELECT count(*) AS n FROM orders WHERE {condition}"
-    assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
-
-
 def test_a_list_of_a_row_is_asked_by_list_contains():
     """The hint for ANY of a list that is no constant has the call that is answered."""
     con, query = shop(), "SELECT count(*) AS n FROM orders WHERE {}"
@@ -163,15 +137,6 @@ def test_a_list_of_a_row_is_asked_by_list_contains():
     assert "list_contains(tags, 'a') for 'a' = ANY(tags)" in refused.value.hint
     rewritten = query.format("list_contains(string_split(status, 'p'), 'o')")
     assert dfp.sql(rewritten, con=con, **TERMS).fetchall() == con.sql(rewritten).fetchall()
-
-
-def test_a_parameter_may_be_a_list():
-    """A list stands for its items, as in DuckDB."""
-    con, query = shop(), "SELECT count(*) AS n FROM orders WHERE status = ANY(?)"
-    private = dfp.connect(con, **TERMS)
-    for items in (["new"], ["new", "paid"]):
-        answered = private.execute(query, [items]).fetchall()
-        assert answered == con.execute(query, [items]).fetchall()
 
 
 def test_groups_of_a_public_table_have_any_answer():
@@ -225,22 +190,6 @@ def test_groups_beside_each_row(keys):
     )
     with pytest.raises(dfp.RefusedStatementError, match="names columns of tables before it"):
         dfp.sql(query, con=shop(), **TERMS)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT status AS s, count(*) AS n, n + 1 AS more, more * 2 AS twice FROM orders",
-        "SELECT status AS s, s || 'x' AS t, sum(total) AS x, round(x) AS y FROM orders",
-        "SELECT status AS s, total > 3 AS count, count(*) AS n, n / 2 AS h FROM orders",
-        "SELECT x, 2 FROM (SELECT customer, count(*) AS c, c + 1 AS x FROM orders GROUP BY ALL)",
-    ],
-)
-def test_what_is_made_of_aggregates_is_no_key(query):
-    """GROUP BY ALL has no item that names an aggregate before it, as it has no aggregate."""
-    con, text = shop(), f"{query} GROUP BY ALL ORDER BY 1, 2"
-    ours = dfp.sql(text, con=con, **TERMS)
-    require_same_rows(ours, con.sql(text), ordered=True, rel=0.03, off=0.1)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Any SQL may work with answers: it sees released tables and nothing else."""
 
-import itertools
-
 import duckdb
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
 from tests.engine.conftest import hold_none
+from tests.statements.same_rows import require_same_rows
 
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 OVER_ANSWERS = [
@@ -69,34 +68,8 @@ OVER_ANSWERS = [
 @pytest.mark.parametrize("query", OVER_ANSWERS)
 def test_what_is_done_with_answers_is_what_duckdb_does(shared, exact, query):
     """Without noise, a statement gives what DuckDB gives, with the same names and rows."""
-    ours, theirs = dfp.sql(query, con=shared, epsilon=1e13, delta=0.001), exact.sql(query)
-    assert ours.columns == theirs.columns
-    answers, expected = ours.fetchall(), theirs.fetchall()
-    if "ORDER BY" not in query:
-        answers, expected = sorted(answers, key=repr), sorted(expected, key=repr)
-    for row, expected_row in itertools.zip_longest(answers, expected):
-        for value, expected_value in zip(row, expected_row, strict=True):
-            assert value == (
-                pytest.approx(expected_value, abs=0.5)
-                if isinstance(value, float)
-                else expected_value
-            )
-
-
-@pytest.mark.parametrize("query", OVER_ANSWERS)
-def test_statement_costs_its_terms_however_many_releases_it_has(shared, tmp_path, query):
-    """The cost that explain forecasts is charged, once, and is that of the terms."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
-    terms = {"con": shared, "epsilon": 1, "ledger": ledger, "dataset": "d"}
-    if "GROUP BY" in query:
-        terms["delta"] = 1e-6
-    plan = dfp.explain(query, **terms)
-    dfp.sql(query, **terms)
-    spent = ledger.spent("d")
-    assert spent.epsilon == plan.epsilon == 1
-    assert spent.delta == plan.delta == terms.get("delta", 0)
-    assert len(ledger.history("d")) == 1
-    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(1)
+    ours = dfp.sql(query, con=shared, epsilon=1e13, delta=0.001)
+    require_same_rows(ours, exact.sql(query), ordered="ORDER BY" in query)
 
 
 def test_releases_share_what_calls_do_not_name(shared):

@@ -49,28 +49,17 @@ def test_threads_take_turns_on_a_connection(con):
     assert con.execute("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
 
 
-def test_letters_beyond_ascii_are_not_folded(con):
-    """The Kelvin sign is no k, as in DuckDB: not in the name of a table, nor in that of a unit."""
-    kelvin = '"\N{KELVIN SIGN}"'
+@pytest.mark.parametrize(("plain", "other"), [("k", "\N{KELVIN SIGN}"), ("cafe", "café")])
+def test_names_differ_if_their_bytes_do(con, plain, other):
+    """A table, view or unit has the rows of its very name: the Kelvin sign is no k."""
     con.execute(
-        f"CREATE TABLE k AS SELECT 1 AS {kelvin}, i AS k FROM range(20) r(i); "
-        f"CREATE TABLE {kelvin} AS SELECT 1 AS k, i AS {kelvin} FROM range(30) r(i)"
+        f'CREATE TABLE {plain} AS SELECT i AS {plain}, 1 AS "{other}" FROM range(20) r(i); '
+        f'CREATE TABLE "{other}" AS SELECT 1 AS {plain}, i AS "{other}" FROM range(30) r(i); '
+        f'CREATE VIEW v{plain} AS FROM {plain}; CREATE VIEW "v{other}" AS FROM "{other}"'
     )
-    assert [count(con, name) for name in ("k", "K", kelvin)] == [20, 20, 30]
-    counts = [count(con, name, unit="k", max_rows=1) for name in ("K", kelvin)]
-    assert counts == [20, 1]
-
-
-def test_names_differ_if_their_bytes_do(con):
-    """A table or view has the columns of its very name."""
-    con.execute(
-        "CREATE TABLE cafe AS SELECT i, i AS k FROM range(20) r(i); "
-        "CREATE TABLE café AS SELECT i AS k, 1 AS i FROM range(30) r(i); "
-        "CREATE VIEW the AS FROM cafe; CREATE VIEW thé AS FROM café"
-    )
-    assert [count(con, name) for name in ("cafe", "café", "the", "thé")] == [20, 30, 20, 30]
-    counts = [count(con, name, unit="i", max_rows=1) for name in ("cafe", "café", "the", "thé")]
-    assert counts == [20, 1, 20, 1]
+    names = (plain, plain.upper(), f"v{plain}", f'"{other}"', f'"v{other}"')
+    assert [count(con, name) for name in names] == [20] * 3 + [30] * 2
+    assert [count(con, name, unit=plain, max_rows=1) for name in names] == [20] * 3 + [1] * 2
 
 
 @pytest.mark.parametrize(

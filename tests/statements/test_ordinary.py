@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements.expressions import OTHER_DIALECTS
 from dfprivacy.statistics import STATISTICS
 from tests.statements.same_rows import require_same_rows
 
@@ -69,12 +68,6 @@ def test_ordinary_name_costs_and_asks_what_its_statistic_does(shared, name, kind
         else:
             answers.append(([q for _, q in plan.calls], plan.epsilon, plan.delta, plan.draws))
     assert answers[0] == answers[1]
-
-
-def test_one_draw_whatever_it_is_called(shared):
-    """avg(x), mean(x) and dp_mean(x) in one statement are one value."""
-    query = "SELECT avg(income), mean(income), dp_mean(income), dp_avg(income) FROM visits"
-    assert len(dfp.explain(query, con=shared, **UNIT).draws) == 1
 
 
 def test_filter_is_case(shared):
@@ -135,23 +128,11 @@ def test_intervals_stand_behind_their_answers(shared):
     assert [draw.epsilon for draw in with_ends.draws] == [draw.epsilon for draw in without.draws]
 
 
-def test_rounded_and_replaced_answers_keep_their_intervals(shared):
-    """Casts to numbers, round, nullif and coalesce of an answer have its interval."""
-    forms = ["sum(age)::INT", "round(sum(age))", "coalesce(sum(age), 0)", "nullif(sum(age), 0)"]
-    items = ", ".join(f"{form} AS a{index}" for index, form in enumerate(forms))
-    release = dfp.sql(f"SELECT {items} FROM visits", con=shared, epsilon=1, intervals=True)
-    assert [c for c in release.columns if c.endswith("_low")] == [
-        "a0_low",
-        "a1_low",
-        "a2_low",
-        "a3_low",
-    ]
-
-
 @pytest.mark.parametrize(
     "form",
     ["round(sum(age), -4)", "avg(age)::INT", "round(10 * avg(age) / 3, 1)::DECIMAL(9, 1)",
-     "(count(*) / 8)::INT::DOUBLE", "round(avg(age))::FLOAT"],
+     "(count(*) / 8)::INT::DOUBLE", "round(avg(age))::FLOAT", "coalesce(sum(age), 0)::BIGINT",
+     "nullif(sum(age), 0)::BIGINT"],
 )  # fmt: skip
 def test_ends_are_rounded_as_their_answer_is(shared, form):
     """Without noise, an interval is the answer alone; with any, the answer lies in it."""
@@ -202,20 +183,6 @@ def test_a_quotient_by_what_may_be_0_has_an_open_interval(shared):
     row = dfp.sql(f"{query} FROM visits", **terms).df().iloc[0]
     assert (row["none_low"], row["none_high"]) == (-math.inf, math.inf)
     assert row["half_low"] == pytest.approx(row["a_low"] / 2)
-
-
-@pytest.mark.parametrize("groups", [(), ("city",), ("city", "vip")])
-def test_results_can_be_shown(shared, groups):
-    """dfp.show knows keys, answers, intervals and the cost of a statement's result."""
-    by = ", ".join(groups)
-    query = "SELECT count(*) AS n FROM visits"
-    if by:
-        query = f"SELECT {by}, count(*) AS n FROM visits GROUP BY {by}"
-    terms = {"con": shared, "epsilon": 50, "delta": 1e-3 if by else None, **UNIT}
-    shown = dfp.show(dfp.sql(query, intervals=True, **terms))
-    heads = [column.head for column in shown.columns]
-    assert heads == [*groups, "n", "interval"]
-    assert "epsilon=50" in repr(shown)
 
 
 SHARES = [
@@ -370,15 +337,21 @@ def test_it_is_said_that_group_by_means_a_column_and_not_its_alias(con, caplog, 
     assert not any("GROUP BY ALL" in message for message in caplog.messages)
 
 
-@pytest.mark.parametrize("name", OTHER_DIALECTS)
+OTHER_DIALECTS = """
+    date_format format_date str_to_date parse_date nvl isnull zeroifnull dateadd adddate charindex
+    locate safe_divide div0 convert try_convert timestamp_trunc unix_timestamp from_unixtime decode
+    to_date lpad initcap
+"""
+
+
+@pytest.mark.parametrize("name", OTHER_DIALECTS.split())
 def test_functions_of_other_systems_are_refused_with_what_computes_the_same(name):
     """The rewrite in the hint is answered."""
     rows = pl.DataFrame({"x": ["1"] * 9, "y": [1.0] * 9, "d": [dt.date(2024, 1, 1)] * 9})
     query = "SELECT dp_count(*) AS n FROM t WHERE {} IS NOT NULL"
     with pytest.raises(dfp.RefusedStatementError) as refused:
         dfp.sql(query.format(f"{name}(x)"), t=rows)
-    instead = OTHER_DIALECTS[name]
-    assert f"write {instead}, or compute" in refused.value.hint
+    (instead,) = re.findall("write (.*), or compute", refused.value.hint)
     n = dfp.sql(query.format(f"({instead})"), t=rows, epsilon=1e13)["n"][0]
     assert n == (0 if name in ("str_to_date", "parse_date", "to_date") else 9)
 

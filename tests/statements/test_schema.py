@@ -179,15 +179,16 @@ def test_nothing_of_a_frame_stays():
 
 
 def test_public_frames():
-    """A frame that is declared public is joined with one that is not, whose column is the unit."""
+    """A frame that is declared public is joined with one that is not, by a unit or row by row."""
     flights = pd.DataFrame(
         {"plane": [f"N{i % 40}" for i in range(400)], "carrier": ["A", "B"] * 200}
     )
     airlines = pd.DataFrame({"carrier": ["A", "B", "C"], "name": ["Alpha", "Beta", "Gamma"]})
     query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
-    terms = {"max_rows": 10, "max_groups": 1, "epsilon": 1e12, "keys": ["Alpha", "Beta", "Gamma"]}
-    release = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), unit="plane", **terms)
-    assert [round(n) for n in release["n"]] == [200, 200, 0]
+    terms = {"epsilon": 1e12, "keys": ["Alpha", "Beta", "Gamma"]}
+    for unit in ({"unit": "plane", "max_rows": 10, "max_groups": 1}, {}):
+        release = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), **unit, **terms)
+        assert [round(n) for n in release["n"]] == [200, 200, 0]
     with pytest.raises(dfp.errors.InvalidUnitError, match="several frames are private"):
         dfp.sql(
             query,
@@ -230,16 +231,6 @@ def test_matches_beyond_those_declared_are_left_out_alike_for_every_unit():
     gone = [row for row in rows if row not in others.to_pylist()]
     assert {row[plan.terms.unit.column] for row in gone} == {1}
     assert len(rows) - others.num_rows == 4
-
-
-def test_public_frames_beside_rows():
-    """Without a unit each row of the one private frame is protected by itself."""
-    flights = pd.DataFrame({"carrier": ["A", "B"] * 200})
-    airlines = pd.DataFrame({"carrier": ["A", "B"], "name": ["Alpha", "Beta"]})
-    query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
-    terms = {"epsilon": 1e12, "keys": ["Alpha", "Beta"]}
-    release = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), **terms)
-    assert [round(n) for n in release["n"]] == [200, 200]
 
 
 def test_a_schema_reads_from_a_file(tmp_path):
