@@ -47,12 +47,6 @@ def test_an_answer_is_its_own_number():
     assert answer.low < answer + 0.0 < answer.high
 
 
-def test_gaussian_noise_names_its_loss():
-    """A mean of vectors with an epsilon says that rho is what it costs."""
-    with pytest.raises(dfp.errors.UnknownArgumentError, match=r"'epsilon'[^$]*rho=0\.5"):
-        FRAME.dp.mean_vector(["age"], radius=100, epsilon=1)
-
-
 @pytest.mark.parametrize(
     ("call", "named"),
     [

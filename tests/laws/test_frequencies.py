@@ -164,13 +164,3 @@ def test_a_unit_moves_counts_with_others_by_no_more_than_its_limits():
         moved = [abs(full_counts[key] - without[key]) for key in full_counts]
         assert max(moved) <= 2
         assert sum(change > 0 for change in moved) <= 2
-
-
-def test_other_values_need_listed_ones():
-    """Without a list there are no others, and one list holds for all groups."""
-    with pytest.raises(dfp.errors.InvalidKeysError, match="not listed"):
-        TYPED.dp.value_counts("city", other=True, delta=1e-6)
-    with pytest.raises(dfp.errors.InvalidKeysError, match="not listed"):
-        TYPED.dp.value_counts("city", [None], other=True)
-    with pytest.raises(dfp.errors.InvalidKeysError, match="public key does not fit"):
-        TYPED.dp.value_counts("whole", ["x"], other=True)

@@ -110,25 +110,6 @@ def test_a_missing_column_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("ask", "error"),
-    [
-        (lambda explain: explain.mean("x", (1, 0)), dfp.errors.InvalidBoundsError),
-        (lambda explain: explain.mean("x", (0, 1), epsilon=-1), dfp.errors.InvalidLossError),
-        (lambda explain: explain.mean("x", (0, 1)), dfp.MissingDeltaError),
-        (lambda explain: explain.histogram("x", 3), dfp.MissingDeltaError),
-        (lambda explain: explain.mean_vector(["x"], radius=1), dfp.errors.InvalidLossError),
-        (lambda explain: explain(delta=0.1), dfp.errors.InvalidQuestionError),
-        (lambda explain: explain("x"), dfp.errors.InvalidQuestionError),
-        (lambda explain: explain(g=dfp.count(), delta=0.1), dfp.errors.InvalidQuestionError),
-    ],
-)
-def test_what_a_release_refuses_is_refused(ask, error):
-    """An explanation refuses what the release refuses before it looks at data."""
-    with pytest.raises(error):
-        ask(LAZY.dp.group_by("g").explain)
-
-
-@pytest.mark.parametrize(
     "ask",
     [
         lambda private: private.value_counts("x", **TERMS),

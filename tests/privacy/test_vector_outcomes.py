@@ -107,40 +107,6 @@ def test_the_largest_radius_is_shown():
         assert "nan" not in shown
 
 
-def test_a_reader_is_refused():
-    """A source that can be read once is refused, and the hint says how to read it again."""
-    reader = pa.table({"x": [1.0], "y": [2.0]}).to_reader()
-    with pytest.raises(dfp.errors.UnsupportedFrameError, match="read_all"):
-        dfp.frame(reader).mean_vector(["x", "y"], rho=1, radius=5)
-
-
-def test_a_ledger_refuses_replaced_rows(tmp_path):
-    """A ledger counts losses of added and removed rows, and takes no others."""
-    ledger = dfp.Ledger(tmp_path / "b.db", rho=10)
-    private = pl.DataFrame({"x": [1.0], "y": [2.0]}).dp(ledger=ledger, dataset="d")
-    with pytest.raises(dfp.errors.InvalidLedgerError, match="replace"):
-        private.mean_vector(["x", "y"], rho=1, radius=5, neighbors="replace")
-    assert ledger.remaining("d").rho == 10
-
-
-def test_secret_groups_need_a_delta_and_replace_is_refused():
-    """By group without keys a delta is needed; replacing a row may change groups."""
-    grouped = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]}).dp.group_by("g")
-    with pytest.raises(dfp.MissingDeltaError):
-        grouped.mean_vector(["x", "y"], rho=1, radius=5)
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="group"):
-        grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbors="replace")
-
-
-def test_another_unit_than_the_row_is_refused():
-    """Terms that name a privacy unit are refused: rows of a unit are not bounded here."""
-    frame = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]})
-    private = frame.dp(unit="g", max_rows=1, max_groups=1, rho=1)
-    for source in (private, private.group_by("g", keys=[1])):
-        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-            source.mean_vector(["x", "y"], radius=5)
-
-
 def test_public_groups_come_out_whatever_the_rows():
     """Exactly the listed groups are released, as listed; others are not, and NULL is a key."""
     frame = pl.DataFrame(
