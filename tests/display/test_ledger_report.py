@@ -146,7 +146,7 @@ def test_where_a_report_may_go(ledger, tmp_path):
     before = disguised.path.read_bytes()
     for source, path in [
         (ledger, "budget.db"), (ledger, "report"), (ledger, "none/r.html"),
-        (disguised, "ledger.html"),
+        (disguised, "ledger.html"), (ledger, "ledger.html"),
     ]:  # fmt: skip
         with pytest.raises(dfp.errors.PictureError):
             source.report(tmp_path / path)

@@ -11,16 +11,10 @@ EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
 BOUNDS = ["--bounds", "-60", "240"]
 
 
-@pytest.fixture
-def run(ask):
-    """Run the command line in the folder of the flights, at 80 columns."""
-    return ask
-
-
 @pytest.mark.parametrize("file", ["flights.csv", "flights.tsv", "flights.parquet"])
-def test_formats_agree(run, file):
+def test_formats_agree(ask, file):
     """Every format gives the truth, up to the noise, and one row a group sorted by key."""
-    result = run("mean", file, "delay", "--by", "carrier", "--delta", "1e-6", *BOUNDS, *EXACT)
+    result = ask("mean", file, "delay", "--by", "carrier", "--delta", "1e-6", *BOUNDS, *EXACT)
     (aa, *numbers, aa_count), (ua, *others, ua_count) = cells(result.output)
     assert (aa, aa_count, ua, ua_count) == ("AA", "2,000", "UA", "1,000")
     assert [*map(float, numbers), *map(float, others)] == pytest.approx([10] * 3 + [-40] * 3)
@@ -35,9 +29,9 @@ def test_formats_agree(run, file):
         (["--delta", "1e-6", "--keys", "AA"], "Spent epsilon 1;"),
     ],
 )
-def test_spent_line(run, options, line):
+def test_spent_line(ask, options, line):
     """The last line says what was spent: delta only for secret keys."""
-    last = run("count", "flights.csv", "--by", "carrier", *options).output.splitlines()[-1]
+    last = ask("count", "flights.csv", "--by", "carrier", *options).output.splitlines()[-1]
     assert last.startswith(line)
     assert last.endswith("; neighbors: add/remove a row")
 
@@ -50,34 +44,34 @@ def test_spent_line(run, options, line):
         ("day", ["2013-01-02", "1999-12-31"], ["2013-01-02", "1999-12-31"]),
     ],
 )
-def test_public_keys(run, column, keys, shown):
+def test_public_keys(ask, column, keys, shown):
     """Exactly the keys listed come out, in the type that the column declares, without a delta."""
     options = [option for key in keys for option in ("--keys", key)]
-    result = run("count", "flights.parquet", "--by", column, *options, *EXACT)
+    result = ask("count", "flights.parquet", "--by", column, *options, *EXACT)
     assert [row[0] for row in cells(result.output)] == shown
     assert {row[1] for row in cells(result.output)} <= {"0", "1,000", "1,500"}
 
 
-def test_keys_are_shown_as_they_are(run, tmp_path):
+def test_keys_are_shown_as_they_are(ask, tmp_path):
     """A key is neither markup nor a terminal command."""
     file = tmp_path / "keys.csv"
     file.write_text("key\n" + "[bold]x[/bold]\n" * 50 + "\x1b[31mred\n" * 50)
-    output = run("count", str(file), "--by", "key", "--delta", "1e-6").output
+    output = ask("count", str(file), "--by", "key", "--delta", "1e-6").output
     assert {row[0] for row in cells(output)} == {"[bold]x[/bold]", "\ufffd[31mred"}
 
 
-def test_many_groups(run, tmp_path):
+def test_many_groups(ask, tmp_path):
     """The terminal shows the first 100 groups and says how many there are."""
     file = tmp_path / "many.parquet"
     pl.DataFrame({"key": list(range(1000)) * 100}).write_parquet(file)
-    output = run("count", str(file), "--by", "key", "--delta", "1e-6", *EXACT).output
+    output = ask("count", str(file), "--by", "key", "--delta", "1e-6", *EXACT).output
     assert len(cells(output)) == 100
     assert "Shows 100 of 1,000 groups." in output
 
 
-def test_version(run):
+def test_version(ask):
     """--version names the package."""
-    result = run("--version")
+    result = ask("--version")
     assert result.exit_code == 0
     assert result.output.startswith("dfprivacy ")
 
@@ -95,10 +89,10 @@ def test_process(folder):
     assert [row[0] for row in cells(done.stdout)] == ["AA", "UA"]
 
 
-def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
+def test_describe_prints_or_writes_one_row_a_column(ask, tmp_path):
     """Columns of Parquet have their types, those of text files what the options say."""
     terms = ["--delta", "1e-6", "--epsilon", "1e6"]
-    result = run("describe", "flights.parquet", *terms, "--bounds", "delay=-60,240")
+    result = ask("describe", "flights.parquet", *terms, "--bounds", "delay=-60,240")
     assert result.exit_code == 0, result.output
     assert "Spent" not in result.output
     assert "epsilon=1e+06, delta=1e-06" in result.output
@@ -107,40 +101,40 @@ def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
     assert lines["carrier"][:3] == ["carrier", "text", "3,000"]
     assert "0%" in lines["carrier"]
     target = tmp_path / "out.parquet"
-    run("describe", "flights.csv", "delay", "carrier", "--number", "delay", "--exclude", "carrier",
+    ask("describe", "flights.csv", "delay", "carrier", "--number", "delay", "--exclude", "carrier",
         "--output", str(target), "--epsilon", "1e6")  # fmt: skip
     (row,) = pl.read_parquet(target).to_dicts()
     assert (row["column"], row["type"], row["count"]) == ("delay", "number", 3000)
 
 
-def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
+def test_regression_prints_or_writes_one_row_a_coefficient(ask, tmp_path):
     """Of several columns; bounds that are left out are found."""
     arguments = ["flights.csv", "delay", "month", "--bounds", "month=0,13"]
-    result = run("regression", *arguments, "--bounds", "delay=-60,240", "--epsilon", "1e6")
+    result = ask("regression", *arguments, "--bounds", "delay=-60,240", "--epsilon", "1e6")
     assert [row[0] for row in cells(result.output)] == ["intercept", "month"]
     assert result.output.splitlines()[-1].startswith("Spent epsilon 1000000; ")
     target = tmp_path / "out.csv"
-    run(
+    ask(
         "regression", *arguments, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target)
     )
     assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high", "note"]
-    explained = run("regression", *arguments, "--bounds", "delay=-60,240", "--explain").output
+    explained = ask("regression", *arguments, "--bounds", "delay=-60,240", "--explain").output
     assert "costs     epsilon 1" in explained
-    output = run("regression", *arguments, "--epsilon", "1e6").output
+    output = ask("regression", *arguments, "--epsilon", "1e6").output
     assert [row[0] for row in cells(output)] == ["intercept", "month"]
 
 
-def test_intervals_of_the_population(run):
+def test_intervals_of_the_population(ask):
     """--population makes room for sampling, at any level, and says so; its words are no level."""
     call = ("mean", "flights.csv", "delay", *BOUNDS, "--interval", "0.9", *EXACT)
-    result = run(*call, "--population")
+    result = ask(*call, "--population")
     assert "] at 90%" in result.stdout
     widths = []
-    for shown in (result, run(*call)):
+    for shown in (result, ask(*call)):
         ((_, low, high, *_),) = cells(shown.stdout)
         widths.append(float(high) - float(low))
     assert widths[0] > widths[1]
-    assert run(*call, "--interval", "population").exit_code == 2
+    assert ask(*call, "--interval", "population").exit_code == 2
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])

@@ -13,12 +13,6 @@ from tests.command_line import command
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def run(ask):
-    """Run the command line in the folder of the flights, at 80 columns."""
-    return ask
-
-
 PAGE = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
 
 
@@ -30,12 +24,12 @@ def list_commands(*group):
 
 
 @pytest.mark.battery
-def test_help_teaches(run):
+def test_help_teaches(ask):
     """Each command is on the page; its help fits 80 columns and shows an example."""
     commands = [(), *list_commands()]
     assert {("mean",), ("run",), ("ledger", "create")} <= set(commands)
     for words in commands:
-        lines, name = run(*words, "--help").output.splitlines(), " ".join(words)
+        lines, name = ask(*words, "--help").output.splitlines(), " ".join(words)
         if words[:1] != ("serve",):
             assert any(line.startswith(f" dfprivacy {name or 'mean'}") for line in lines), name
         assert max(map(len, lines)) <= 80, name
@@ -49,15 +43,15 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def test_examples_of_help_run(run, folder, tmp_path, monkeypatch):
+def test_examples_of_help_run(ask, folder, tmp_path, monkeypatch):
     """The example of every command's help runs as it stands."""
     flights = pl.read_csv(folder / "flights.csv").with_columns(distance=pl.lit(500))
     flights.write_csv(tmp_path / "flights.csv")
     monkeypatch.chdir(tmp_path)
     for kind in COMMANDS:
-        lines = run(kind, "--help").output.splitlines()
+        lines = ask(kind, "--help").output.splitlines()
         (example,) = [line.split() for line in lines if line.startswith(f" dfprivacy {kind} ")]
-        assert run(*example[1:]).exit_code == 0
+        assert ask(*example[1:]).exit_code == 0
 
 
 def list_documented():
@@ -68,12 +62,12 @@ def list_documented():
 
 
 @pytest.mark.parametrize("line", list_documented())
-def test_documented_commands_run(run, folder, tmp_path, monkeypatch, line):
+def test_documented_commands_run(ask, folder, tmp_path, monkeypatch, line):
     """A command on the page runs as it stands; the one shown with an error ends with that error."""
     for ending in ("csv", "tsv", "parquet"):
         (tmp_path / f"flights.{ending}").write_bytes((folder / f"flights.{ending}").read_bytes())
     monkeypatch.chdir(tmp_path)
-    result = run(*shlex.split(line)[1:])
+    result = ask(*shlex.split(line)[1:])
     assert result.exit_code == (2 if result.stderr else 0)
     assert result.stderr in PAGE
     assert (result.stderr != "") == (f"$ {line}\nError" in PAGE)

@@ -14,23 +14,17 @@ def visits(tmp_path):
     return str(tmp_path / "visits.csv")
 
 
-@pytest.fixture
-def invoke(ask):
-    """Run the command line with arguments of any type."""
-    return lambda *args: ask(*map(str, args))
-
-
-def test_a_unit_is_named_beside_its_cost(invoke, visits):
+def test_a_unit_is_named_beside_its_cost(ask, visits):
     """The last line says that all rows of one user are protected."""
-    result = invoke("mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--max-rows", 3)
+    result = ask("mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--max-rows", 3)
     assert result.exit_code == 0
     assert "neighbors: add/remove all rows of one user" in " ".join(result.output.split())
 
 
-def test_a_unit_without_limits_has_them_found(invoke, visits):
+def test_a_unit_without_limits_has_them_found(ask, visits):
     """The command needs no limits; --explain says that they are found, and what that costs."""
     mean = ["mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--epsilon", 2]
-    assert invoke(*mean).exit_code == 0
-    explained = " ".join(invoke(*mean, "--by", "shop", "--delta", 1e-6, "--explain").output.split())
+    assert ask(*mean).exit_code == 0
+    explained = " ".join(ask(*mean, "--by", "shop", "--delta", 1e-6, "--explain").output.split())
     assert "within limits that the release finds" in explained
     assert "epsilon 0.233333 on how many rows units have in a group" in explained

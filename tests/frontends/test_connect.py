@@ -131,6 +131,7 @@ def test_errors_are_those_of_pep_249(places):
             cursor.execute(query)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("condition", "parameters", "constant_condition"),
     [
@@ -255,20 +256,14 @@ def test_results_are_shown_and_drawn(places):
         assert "epsilon=1" in repr(outcome.show())
 
 
-def test_command_explains_writes_and_refuses(places, tmp_path):
-    """The command shows costs without spending, writes files, and reads what is named."""
+def test_command_explains_and_writes(places, tmp_path):
+    """The command shows costs without spending, and writes files."""
     words = ("sql", "SELECT dp_count(*) AS n FROM flights", "--database", places["file"])
     ran = command(*words, "--explain", columns=120)
     assert ran.exit_code == 0
     assert "epsilon 1" in ran.stdout
     assert command(*words, "--output", tmp_path / "n.csv", "--intervals").exit_code == 0
     assert (tmp_path / "n.csv").read_text().startswith("n,n_low,n_high\n")
-    for wrong in (("sql", "SELECT * FROM t", "--table", f"t={places['parquet']}"),
-                  ("sql", "SELECT dp_count(*) FROM t", "--table", "t"),
-                  (*words, "--table", f"t={places['parquet']}"),
-                  ("sql", words[1], *("--table", f"flights={places['parquet']}") * 2),
-                  ("sql", "SELECT dp_count(*) FROM t")):  # fmt: skip
-        assert command(*wrong).exit_code == 2
 
 
 KINDS = """

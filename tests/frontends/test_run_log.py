@@ -62,14 +62,6 @@ def test_log_of_releases(run_log):
         assert lines[0]["rows"] == len(pl.read_csv("delays.csv"))
 
 
-def test_text_is_the_default(run):
-    """Without the option, and with the format text, nothing is logged on stderr."""
-    for arguments in ((), ("--log-format", "text")):
-        result = run(HEAD + DELAYS, *arguments)
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert result.stdout.startswith("delays: wrote delays.csv")
-
-
 def fail(*_, **__):
     raise ValueError("secret 4711")
 

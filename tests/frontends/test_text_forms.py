@@ -179,16 +179,6 @@ def test_frames_that_are_no_text_files_refuse_a_form(form, visits):
         assert "Hint" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "words", [["count", "visits.parquet"], ["sql", SQL, "--table", "t=visits.parquet"]]
-)
-def test_commands_refuse_a_form_of_other_files(words, visits):
-    """Options of text beside Parquet files alone are refused before anything is read."""
-    result = command(*words, "--encoding", "latin-1")
-    assert result.exit_code == 2
-    assert "Hint" in result.stderr
-
-
 def test_a_text_file_of_the_home_directory_or_a_network(tmp_path, monkeypatch):
     """The path of a `TextFile` is one as other paths: ~ is the home directory, no address."""
     monkeypatch.setenv("HOME", str(tmp_path))

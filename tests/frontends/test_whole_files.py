@@ -76,12 +76,6 @@ def test_an_answer_is_printed_in_any_encoding(tmp_path, encoding):
     assert "Spent epsilon 1" in done.stdout
 
 
-def test_a_folder_that_is_not_there(count, tmp_path):
-    """A file in no folder is an error, and nothing is made."""
-    assert count(tmp_path / "none" / "x.csv").exit_code != 0
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 def test_an_answer_never_replaces_a_ledger(folder, tmp_path, ending):
     """An output that is a ledger, the one that pays or another, is refused before it is charged."""
@@ -101,12 +95,3 @@ def test_an_answer_never_replaces_a_ledger(folder, tmp_path, ending):
         assert done.exit_code == 2
         assert "ledger" in done.stderr
     assert [ledger.spent("flights") for ledger in ledgers] == [dfp.Budget(epsilon=0)] * 2
-
-
-def test_a_page_never_replaces_a_ledger(tmp_path):
-    """Whatever writes a file leaves a ledger as it is."""
-    ours, other = (dfp.Ledger(tmp_path / f"{name}.html", epsilon=1) for name in ("ours", "other"))
-    for target in (ours.path, other.path):
-        with pytest.raises(dfp.errors.PictureError):
-            ours.report(target)
-        assert dfp.Ledger(target).spent("flights") == dfp.Budget(epsilon=0)

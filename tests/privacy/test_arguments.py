@@ -114,6 +114,13 @@ NO_LEVELS = [0, 1, -0.5, 1.5, math.nan, math.inf, True, "0.9", pd.NA, [0.9], FRA
 NO_FRAMES = [None, 1, [1, 2], {"x": [1]}, np.zeros(3), "absent.csv", "x.xlsx", object()]
 TWICE = dfp.mean("x", (0, 1)), dfp.mean("x", (0, 2))
 SHADOWED = {"low": dfp.count(), "b": dfp.sum("x", (0, 1)), "low_low": dfp.count()}
+OTHER_MODELS = [
+    lambda d: d.shuffle.sum("x", (0, 1)),
+    lambda d: d.shuffle.explain.mean("x", (0, 1)),
+    lambda d: d.shuffle.quantile("x", 0.5, (0, 1)),
+    lambda d: d.local.gaussian_mean("x", sigma=10),
+    lambda d: d.local.explain.gaussian_mean("x", sigma=10),
+]
 IMPOSSIBLE = {
     dfp.errors.InvalidQuestionError: [
         *(
@@ -127,6 +134,7 @@ IMPOSSIBLE = {
         (None, lambda d: d.explain()),
         (None, lambda d: d.group_by("g").explain("x")),
         (None, lambda d: d.group_by("g").explain(g=dfp.count())),
+        *(("unit", lambda d, ask=ask: ask(d(unit="g", max_rows=1))) for ask in OTHER_MODELS),
         ("unit", lambda d: vector()[1](d(unit="g", max_rows=1))),
         ("unit", lambda d: vector()[1](d(unit="g", max_rows=1).group_by("h", keys=[1]))),
         ("group", lambda _: vector(neighbors="replace", delta=0.1)[1](CELLS.dp.group_by("g"))),
@@ -237,6 +245,7 @@ IMPOSSIBLE = {
         ("epsilon and rho", lambda d: d.describe(epsilon=1, rho=1)),
         ("epsilon and rho", lambda d: d.count(epsilon=1, rho=1)),
         *(vector(rho=rho) for rho in (0, -1, math.nan, None)),
+        *(("rho", lambda d, ask=ask: ask(d(rho=0.001))) for ask in OTHER_MODELS),
         (None, lambda d: d.group_by("g").explain.mean("x", (0, 1), epsilon=-1)),
         (None, lambda d: d.group_by("g").explain.mean_vector(["x"], radius=1)),
     ],

@@ -195,39 +195,11 @@ def test_frames_simulate():
     assert abs(private.sum("x", (0, 100), epsilon=2) - VALUES.sum()) < 2000
     assert abs(private.mean("x", (0, 100)) - 50) < 5
     assert 30 < private.quantile("x", 0.5, (0, 100)) < 70
+    assert frame.dp(rho=0.001, delta=1e-6).shuffle.mean("x", (0, 100), epsilon=2).epsilon == 2
     with pytest.raises(dfp.MissingDeltaError):
         frame.dp.shuffle.sum("x", (0, 100))
     with pytest.raises(dfp.MissingColumnError):
         private.sum("y", (0, 100))
-
-
-def test_another_unit_than_the_row_is_refused(tmp_path):
-    """Terms that name a privacy unit are refused, and cost nothing: every row is a user here."""
-    ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
-    frame = pd.DataFrame({"u": [1] * 3000, "x": VALUES})
-    private = frame.dp(unit="u", max_rows=1, max_groups=1, delta=1e-6, ledger=ledger, dataset="d")
-    for shuffle in (private.shuffle, private.shuffle.explain):
-        for ask in (shuffle.sum, shuffle.mean):
-            with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-                ask("x", (0, 100))
-        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-            shuffle.quantile("x", 0.5, (0, 100))
-    for local in (private.local, private.local.explain):
-        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-            local.gaussian_mean("x", sigma=10)
-    assert ledger.remaining("d").epsilon == 10
-
-
-def test_terms_in_rho_are_refused_unless_the_call_names_epsilon():
-    """A protocol costs what the caller has named: rho is not exchanged for epsilon = 1."""
-    private = pd.DataFrame({"x": VALUES}).dp(rho=0.001, delta=1e-6)
-    for ask in (private.shuffle.mean, private.shuffle.explain.mean):
-        with pytest.raises(dfp.errors.InvalidLossError, match="rho"):
-            ask("x", (0, 100))
-    for local in (private.local, private.local.explain):
-        with pytest.raises(dfp.errors.InvalidLossError, match="rho"):
-            local.gaussian_mean("x", sigma=10)
-    assert private.shuffle.mean("x", (0, 100), epsilon=2).epsilon == 2
 
 
 def test_shuffling_beats_the_local_model():

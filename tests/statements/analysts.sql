@@ -54,11 +54,6 @@ SELECT s, count(*) AS n FROM (SELECT customer, status AS s FROM orders UNION BY 
     AS s, id AS customer FROM customer WHERE id < 20) WHERE s > 'a' GROUP BY s ORDER BY s;
 SELECT n.nation, count(id) AS n FROM (SELECT DISTINCT nation FROM nation WHERE region = 1) n LEFT
     JOIN customer USING (nation) GROUP BY n.nation ORDER BY 1;
-SELECT count(*) AS n FROM orders WHERE status = ANY(['new', 'done']);
-SELECT count(*) AS n FROM orders WHERE status IN (SELECT unnest(['new', 'done']));
-SELECT count(*) AS n FROM orders WHERE status <> ALL(ARRAY['done']);
-SELECT count(*) AS n FROM orders WHERE NOT status = ANY(['done', NULL]);
-SELECT count(*) AS n FROM orders WHERE total + 1 = ANY([total + 1, 3]);
 SELECT status AS s, count(*) AS n, n + 1 AS more, more * 2 AS twice FROM orders GROUP BY ALL ORDER
     BY 1, 2;
 SELECT status AS s, s || 'x' AS t, sum(total) AS x, round(x) AS y FROM orders GROUP BY ALL ORDER BY

@@ -14,7 +14,7 @@ TERMS = {"schema": SCHEMA, "max_rows": 4, "max_groups": 4, "epsilon": 1e13, "del
 QUERIES = Path(__file__).with_name("analysts.sql").read_text().split(";\n")[:-1]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("query", QUERIES)
 def test_answers_are_duckdbs(query):
     """A private answer at epsilon 10^13 is DuckDB's; a false alarm is rarer than 10^-6."""
@@ -127,6 +127,22 @@ def test_functions_that_duckdb_lacks_overflow_in_no_type(call, exact):
     ours = dfp.sql(query, con=con, epsilon=1e13, delta=1e-2)
     theirs = con.sql(f"SELECT {exact} AS k, count(*) AS n FROM t GROUP BY k ORDER BY k")
     assert ours.fetchall() == theirs.fetchall()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "status = ANY(['new', 'paid'])",
+        "status IN (SELECT unnest(['new', 'paid']))",
+        "status <> ALL(ARRAY['new'])",
+        "NOT status = ANY(['new', NULL])",
+        "total + 1 = ANY([total + 1, 3])",
+    ],
+)
+def test_a_list_has_members(condition):
+    """A comparison with ANY or ALL of a list is one with its items."""
+    con, query = shop(), f"SELECT count(*) AS n FROM orders WHERE {condition}"
+    assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
 
 
 def test_a_list_of_a_row_is_asked_by_list_contains():

@@ -128,6 +128,7 @@ def test_intervals_stand_behind_their_answers(shared):
     assert [draw.epsilon for draw in with_ends.draws] == [draw.epsilon for draw in without.draws]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     "form",
     ["round(sum(age), -4)", "avg(age)::INT", "round(10 * avg(age) / 3, 1)::DECIMAL(9, 1)",

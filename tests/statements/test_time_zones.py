@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command, run_python
+from tests.command_line import run_python
 
 EXACT = 1e6
 QUERY = "SELECT year(ts) AS y, dp_count(*) AS n FROM t GROUP BY y"
@@ -171,28 +171,6 @@ def test_commands_and_descriptions_read_the_zone_that_is_named(rows, tmp_path):
         run_python("-c", COMMANDS, path, database, folder, check=True, TZ=zone)
         counts = {name: read_count(folder / f"{name}.csv") for name in (*named, *others)}
         assert counts == {**dict.fromkeys(named, 200), **dict.fromkeys(others, 0)}
-
-
-@pytest.mark.parametrize("options", [[], ["--explain"]])
-def test_commands_refuse_zones_that_do_not_exist(rows, tmp_path, options):
-    """A command names an unknown zone before it reads a row, as does a description."""
-    path, description = tmp_path / "t.parquet", tmp_path / "release.yml"
-    rows.to_parquet(path)
-    for call in (
-        ["count", str(path)],
-        ["sql", "SELECT dp_count(*) FROM t", "--table", f"t={path}"],
-    ):
-        result = command(*call, "--timezone", "Nowhere/Land", *options)
-        assert result.exit_code == 2
-        assert "there is no time zone 'Nowhere/Land'" in " ".join(result.output.split())
-    description.write_text(
-        DESCRIPTION.split("releases:", maxsplit=1)[0].format()
-        + f"releases: {{n: {{source: {{file: {path}}}, questions: {{n: {{count: '*'}}}}, "
-        "timezone: Nowhere/Land, outputs: n.csv}}"
-    )
-    result = command("run", str(description), "--check")
-    assert result.exit_code == 2
-    assert "release.yml:3: releases.n.timezone: there is no time zone" in result.output
 
 
 @pytest.mark.parametrize("hours", [None, 0, -7, 5.5])
