@@ -62,6 +62,8 @@ def test_uuids_are_keys_and_units(ids):
     assert float(ids.share("u", IDS[0], epsilon=EXACT)) == pytest.approx(0.2, abs=1e-3)
     released = ids.group_by("u").count(**SECRET)
     assert sorted(_column(released, "count")) == [30, *[40] * 5]
+    if isinstance(released, duckdb.DuckDBPyRelation):
+        assert str(released.types[0]) == "UUID"
     counts = ids.group_by("u", keys=[IDS[1], uuid.UUID(int=7), None]).count(epsilon=EXACT)
     assert _column(counts, "count") == [40, 0, 30]
 
@@ -78,12 +80,6 @@ def test_uuids_are_keys_and_units_of_statements():
     grouped = "SELECT u, dp_count(*) AS n FROM t GROUP BY u"
     assert len(dfp.sql(grouped, delta=1e-6, **terms).fetchall()) == 6
     assert dfp.sql(grouped, keys=[str(IDS[2])], **terms).fetchall()[0][1] == 40
-
-
-def test_keys_of_a_relation_are_uuids_again():
-    """Released keys of a DuckDB relation are of the type of the column."""
-    relation = dfp.frame(_connection().table("t")).group_by("u").count(**SECRET)
-    assert str(relation.types[0]) == "UUID"
 
 
 @pytest.mark.parametrize("key", ["x", 3])

@@ -144,6 +144,8 @@ def test_a_pattern_names_text_files(days):
     assert count_groups(days / "*.csv") == {"a": 1000}
     assert count_groups(str(days / "*" / "*.tsv")) == {"b": 400}
     assert count_groups(days / "*.csv.gz") == {"b": 600}
+    (days / "[1].csv").write_text("g,x\nc,1\n" * 9)  # a file that is there is no pattern
+    assert count_groups(days / "[1].csv") == {"c": 9, "g": 8}
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="no file is named"):
         dfp.frame(days / "x*.csv").count(epsilon=1)
 

@@ -189,13 +189,3 @@ def test_headers_that_are_refused_name_the_remedy(data, message, tmp_path):
     with pytest.raises(dfp.errors.UnsupportedFrameError, match=message) as caught:
         dfp.frame(path).count(epsilon=1)
     assert "Hint" in str(caught.value)
-
-
-def test_one_more_carriage_return_takes_nobody_out_of_a_group(tmp_path):
-    """Rows that end in one carriage return more do not change the keys of those after them."""
-    counts = []
-    for name, odd in (("rows.csv", b""), ("odd.csv", b"z,1\r\r\n")):
-        (tmp_path / name).write_bytes(b"k,v\r\n" + (odd + b"a,1\r\n") * 50)
-        frame = dfp.frame(tmp_path / name).group_by("k", keys=["a"])
-        counts.append(frame.count(epsilon=1e12)["count"].to_pylist())
-    assert counts == [[50], [50]]
