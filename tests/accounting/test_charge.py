@@ -132,18 +132,13 @@ def test_wrong_deltas(delta):
         (lambda: name_total(1, None, 1e-19), "is at least 1e-18, and 1e-19 is less"),
         (lambda: read_delta(1e-305), "at least 2[*][*]-1000, about 1e-301, and 1e-305 is less"),
         (lambda: read_delta(0), "between 0 and 1, not 0"),
+        (lambda: name_total(1, 1, None), "both"),
     ],
 )
-def test_why_a_delta_can_not_be_had(make, why):
-    """A delta that is too small says what the smallest is; a budget of none is never silent."""
+def test_why_a_budget_can_not_be_had(make, why):
+    """A delta that is too small says what the smallest is; a ledger counts one measure."""
     with pytest.raises(dfp.errors.InvalidLossError, match=why):
         make()
-
-
-def test_both_measures():
-    """A ledger counts one measure."""
-    with pytest.raises(dfp.errors.InvalidLossError, match="both"):
-        name_total(1, 1, None)
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,6 @@ def test_history_in_rho(tmp_path):
     assert frame["rho"].tolist() == [0.25, 0.005]
 
 
-def test_a_ledger_survives_its_process(ledger):
-    """Another object on the same file sees every charge and continues the account."""
-    ledger.charge("flights", charge(0.9))
-    again = dfp.Ledger(str(ledger.path), epsilon=1.0, delta=1e-6)
-    assert again.remaining("flights") == dfp.Budget(epsilon=0.1, delta=1e-6)
-    assert dfp.Ledger(ledger.path).budget == dfp.Budget(epsilon=1.0, delta=1e-6)
-    again.charge("flights", charge(0.1))
-    with pytest.raises(dfp.BudgetExceededError):
-        ledger.charge("flights", charge(0.1))
-
-
 @pytest.mark.parametrize(
     "other",
     [{"epsilon": 2}, {"epsilon": 1}, {"rho": 1, "delta": 1e-6}, {"epsilon": 1, "delta": 1e-7}],
@@ -152,18 +141,22 @@ def test_wrong_notes(ledger, note):
     assert len(ledger.history()) == 0
 
 
-@pytest.mark.parametrize("path", [None, 7, b"budget.db", ["budget.db"]])
-def test_wrong_paths(path):
-    """A path is text or a Path."""
-    with pytest.raises(dfp.errors.InvalidLedgerError, match="a ledger is a file"):
-        dfp.Ledger(path, epsilon=1)
-
-
-@pytest.mark.parametrize("timeout", [-1, None, "5", float("nan"), True])
-def test_wrong_timeouts(tmp_path, timeout):
-    """A timeout is a number of seconds."""
-    with pytest.raises(dfp.errors.InvalidLedgerError, match="number of seconds"):
-        dfp.Ledger(tmp_path / "b.db", epsilon=1, timeout=timeout)
+@pytest.mark.parametrize(
+    ("argument", "values", "message"),
+    [
+        ("path", [None, 7, b"budget.db", ["budget.db"]], "a ledger is a file"),
+        ("timeout", [-1, None, "5", float("nan"), True], "number of seconds"),
+        ("remember", [1, "yes", object()], "must be True or False"),
+        ("strict", [1, "yes", object()], "must be True or False"),
+    ],
+)
+def test_arguments_of_a_ledger_are_checked(tmp_path, argument, values, message):
+    """A value of another kind is refused, and no file is made."""
+    for value in values:
+        arguments = {"path": tmp_path / "b.db", "epsilon": 1, argument: value}
+        with pytest.raises(dfp.errors.InvalidLedgerError, match=message):
+            dfp.Ledger(arguments.pop("path"), **arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a b?mode=memory#x.db", "caf\u00e9%20.db", "'quoted\".db"])

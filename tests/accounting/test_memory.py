@@ -179,14 +179,6 @@ def test_remember_belongs_to_the_file(tmp_path, remember):
     assert not dfp.Ledger(tmp_path / "c.db", epsilon=1).remembers
 
 
-@pytest.mark.parametrize("remember", [1, "yes", object()])
-def test_wrong_remember(tmp_path, remember):
-    """Anything but True and False is refused, and no file made."""
-    with pytest.raises(dfp.errors.InvalidLedgerError, match="must be True or False"):
-        dfp.Ledger(tmp_path / "b.db", epsilon=1, remember=remember)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("version", ["", " v", "v\n", 7, 1.0, b"v", "x" * 201])
 def test_wrong_versions(memory, version):
     """A version is a short text that can be read and typed again."""
