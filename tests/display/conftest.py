@@ -63,6 +63,7 @@ def numbers(flights):
         "gaussian": flights.dp.sum("delay", BOUNDS, rho=0.5, interval=0.9, clipping=False),
         "choice": flights.dp.median("delay", epsilon=1),
         "hostile": flights.dp.mean("<i>", (0, 1), epsilon=1),
+        "vector": flights.dp.mean_vector(["x", "<i>"], rho=0.5, radius=10),
         "unknown": flights.head(3).dp.inverse_quantile("delay", 0.01, epsilon=1),
     }
 
@@ -82,9 +83,9 @@ def histogram(flights):
 
 
 @pytest.fixture(scope="session")
-def vector(flights):
+def vector(numbers):
     """Return a mean of vectors."""
-    return flights.dp.mean_vector(["x", "<i>"], rho=0.5, radius=10)
+    return numbers["vector"]
 
 
 @pytest.fixture(scope="session")

@@ -227,16 +227,6 @@ def test_the_theme_is_readable(means):
     assert theme["range"]["category"][:2] == ["#0072B2", "#D55E00"]
 
 
-def test_pictures_cost_nothing(tmp_path, flights):
-    """Plots, views and pages leave the ledger as it was."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=5)
-    with dfp.spending(ledger, dataset="flights"):
-        mean = flights.dp.mean("delay", (0, 60), epsilon=1)
-        dfp.plot(mean), dfp.show(mean), mean._repr_html_(), ledger.report(tmp_path / "b.html")
-    assert ledger.spent("flights") == dfp.Budget(epsilon=1.0)
-    assert len(ledger.history()) == 1
-
-
 @pytest.mark.parametrize("missing", ["altair", "vl_convert"])
 def test_without_the_extra(monkeypatch, tmp_path, numbers, missing):
     """Without its library a picture is refused, with what to install; views still work."""

@@ -32,6 +32,8 @@ AGES = (0, 100)
         (lambda door: door.pivot("city", "age", "age", aggfunc="mean"), "write aggregate="),
         (lambda door: door.mean(["age", "city"]), r"one column.* a list[^$]*\.agg\(dfp\.mean"),
         (lambda door: door.group_by(lambda row: row), "not by a function"),
+        (lambda door: door.plot, r"dfp\.plot\(answer\)"),
+        (lambda door: door.head, r"df\.filter"),
         (lambda door: door.filter(True), r"df\.filter\(\.\.\.\)\.dp"),
         (lambda door: door.where(True), r"df\.filter\(\.\.\.\)\.dp"),
         (lambda door: door.group_by("city").cut(3), r"df\.filter\(\.\.\.\)\.dp"),

@@ -24,14 +24,6 @@ def test_what_was_meant(owner, name, other):
     assert raised.value.hint == f"write .{other}(...)"
 
 
-@pytest.mark.parametrize(("name", "words"), [("plot", "dfp.plot(answer)"), ("head", "df.filter")])
-def test_methods_of_frames_have_hints_of_their_own(name, words):
-    """A hint says where the frame can do it, and names no question with a similar name."""
-    with pytest.raises(dfp.errors.UnknownMethodError) as raised:
-        getattr(FRAME.dp, name)
-    assert words in raised.value.hint
-
-
 @pytest.mark.parametrize("owner", [FRAME.dp, FRAME.dp.group_by("g")], ids=["frame", "groups"])
 def test_an_unknown_question_is_refused_with_a_hint(owner):
     """Where no name is near the questions are listed, none of them private or a gate.
@@ -45,13 +37,6 @@ def test_an_unknown_question_is_refused_with_a_hint(owner):
     assert not {"explain", "local", "shuffle"} & set(names)
     assert not [name for name in names if name.startswith("_")]
     assert not hasattr(owner, "xyzzy")
-
-
-def test_forms_of_papers_are_pointed_out():
-    """The hint for `method=` names the statistics that other papers define."""
-    with pytest.raises(dfp.errors.UnknownArgumentError) as raised:
-        FRAME.dp.mean("x", method="dick")
-    assert "dick_mean" in raised.value.hint
 
 
 def test_private_names_are_no_questions():

@@ -78,6 +78,11 @@ MANY = np.arange(2000)
 OTHER = np.where(MANY == 1000, -5, MANY)
 TIME, STEP = pd.Timestamp("2020-01-01 12:00"), pd.Timedelta(1, "s")
 ALIKE = {
+    "decimals": (Decimal("1.0"), Decimal("1.00")),
+    "zeros": (-0.0, 0.0),
+    "numbers within tuples": ((1, True), (1, 1)),
+    "texts": (np.str_("a"), "a"),
+    "text enumeration": (enum.StrEnum("Text", {"A": "a"}).A, "a"),
     "units of times": (TIME.as_unit("s"), TIME.as_unit("ns")),
     "units of differences": (STEP.as_unit("ms"), STEP.as_unit("ns")),
     "units within tuples": ((TIME.as_unit("s"), 1), (TIME.as_unit("ns"), 1)),
@@ -96,8 +101,8 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("kind", ALIKE)
-def test_one_object_of_the_same_repr_does_not_name_the_group_of_another(kind):
-    """Objects that only their `repr` takes for the same: one row moves one count by one."""
+def test_one_object_does_not_name_the_group_of_another(kind):
+    """Objects that are equal, or the same to `repr`: one row moves one count by one."""
     odd, usual = ALIKE[kind]
     columns = [objects([*first, *[usual] * 50]) for first in ([], [odd])]
     assert distance(*map(released, columns)) <= 1
