@@ -24,6 +24,7 @@ import dfprivacy.papers
 from benchmarks.releases import replayed as same_bytes
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import STATISTICS
+from tests.frame_types import make_database
 
 os.environ["DFPRIVACY_LEDGER_NOTICE"] = "off"  # most releases of tests name no ledger
 dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # huge epsilons make tests exact
@@ -129,13 +130,6 @@ def _pandas(table: pa.Table) -> pd.DataFrame:
     )
 
 
-def _duckdb(table: pa.Table) -> duckdb.DuckDBPyRelation:
-    connection = duckdb.connect()
-    connection.register("handed_in", table)
-    connection.sql("CREATE TABLE stored AS SELECT * FROM handed_in")
-    return connection.table("stored")
-
-
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Engines:
     """Every frame type, as a function from an Arrow table to such a frame."""
@@ -155,7 +149,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Engines:
         "polars lazy": lambda table: pl.DataFrame(table).lazy(),
         "arrow": lambda table: table,
         "record batches": lambda table: table.to_reader(max_chunksize=5),
-        "duckdb": _duckdb,
+        "duckdb": lambda table: make_database(stored=table).table("stored"),
         "parquet": parquet,
         "duckdb parquet": duckdb_parquet,
         "polars parquet": lambda table: pl.scan_parquet(parquet(table)),

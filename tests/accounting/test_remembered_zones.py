@@ -3,12 +3,12 @@
 import datetime as dt
 import json
 
-import duckdb
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
 from tests.command_line import command
+from tests.frame_types import make_database
 
 ROWS = 500
 NEW_YEAR = dt.datetime(2023, 12, 31, 23, 30, tzinfo=dt.UTC)
@@ -27,9 +27,7 @@ def ask_sql(zone, terms):
 
 def ask_session(zone, terms):
     """Ask a connection whose session is in a zone."""
-    connection = duckdb.connect()
-    connection.register("rows", FRAME.to_arrow())
-    connection.execute("CREATE TABLE t AS FROM rows")
+    connection = make_database(t=FRAME)
     connection.execute(f"SET TimeZone = '{zone}'")
     return dfp.sql(QUERY, con=connection, **terms).fetchall()[0][0]
 

@@ -4,7 +4,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
@@ -47,26 +46,9 @@ def table():
 
 
 @pytest.fixture
-def frames(table, tmp_path):
+def frames(engines):
     """Return the rows as frames whose values are sorted, or grouped by their engine."""
-
-    def make(rows):
-        connection = duckdb.connect()
-        connection.register("arrow", rows)
-        connection.execute("CREATE TABLE t AS SELECT * FROM arrow")
-        pq.write_table(rows, tmp_path / "rows.parquet")
-        eager = pl.from_arrow(rows)
-        relation = connection.table("t")
-        return [
-            eager,
-            eager.lazy(),
-            relation,
-            rows,
-            relation.select("*"),
-            tmp_path / "rows.parquet",
-        ]
-
-    return make
+    return lambda rows: [make(rows) for name, make in engines.items() if name != "pandas"]
 
 
 def in_engine(work):

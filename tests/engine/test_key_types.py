@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 import dfprivacy as dfp
+from tests.frame_types import make_database, to_polars
 
 EXACT = 1e7
 SECRET = {"epsilon": EXACT, "delta": 1e-6}
@@ -22,17 +23,6 @@ def _uuids():
     return pa.table({"u": pa.ExtensionArray.from_storage(pa.uuid(), stored)})
 
 
-def _objects():
-    return pd.DataFrame({"u": pd.Series(IDS * 40 + [None] * 30, dtype=object)})
-
-
-def _connection():
-    connection = duckdb.connect()
-    connection.register("handed_in", _uuids())
-    connection.execute("CREATE TABLE t AS FROM handed_in")
-    return connection
-
-
 @pytest.fixture(params=["arrow", "parquet", "duckdb", "objects", "pandas"])
 def ids(request, tmp_path):
     """Return 40 rows of each of five UUIDs, and 30 rows of none."""
@@ -40,19 +30,12 @@ def ids(request, tmp_path):
         parquet.write_table(_uuids(), tmp_path / "u.parquet")
         return dfp.frame(tmp_path / "u.parquet")
     if request.param == "duckdb":
-        return dfp.frame(_connection().table("t"))
+        return dfp.frame(make_database(t=_uuids()).table("t"))
     if request.param == "objects":
-        return dfp.frame(_objects())
+        return dfp.frame(pd.DataFrame({"u": pd.Series(IDS * 40 + [None] * 30, dtype=object)}))
     if request.param == "pandas":
         return dfp.frame(_uuids().to_pandas(types_mapper=pd.ArrowDtype))
     return dfp.frame(_uuids())
-
-
-def _column(released, name):
-    if isinstance(released, duckdb.DuckDBPyRelation):
-        released = released.to_arrow_table()
-    column = released[name]
-    return column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
 
 
 def test_uuids_are_keys_and_units(ids):
@@ -61,16 +44,16 @@ def test_uuids_are_keys_and_units(ids):
     assert ids(unit="u", max_rows=50).count(epsilon=EXACT) == 200
     assert float(ids.share("u", IDS[0], epsilon=EXACT)) == pytest.approx(0.2, abs=1e-3)
     released = ids.group_by("u").count(**SECRET)
-    assert sorted(_column(released, "count")) == [30, *[40] * 5]
+    assert sorted(to_polars(released)["count"].to_list()) == [30, *[40] * 5]
     if isinstance(released, duckdb.DuckDBPyRelation):
         assert str(released.types[0]) == "UUID"
     counts = ids.group_by("u", keys=[IDS[1], uuid.UUID(int=7), None]).count(epsilon=EXACT)
-    assert _column(counts, "count") == [40, 0, 30]
+    assert to_polars(counts)["count"].to_list() == [40, 0, 30]
 
 
 def test_uuids_are_keys_and_units_of_statements():
     """A statement protects, groups by and counts UUIDs, with `unit=` and with `schema=`."""
-    connection = _connection()
+    connection = make_database(t=_uuids())
     terms = {"con": connection, "epsilon": EXACT}
     query = "SELECT dp_count(*) AS n FROM t WHERE u IS NOT NULL"
     assert dfp.sql(query, unit="u", max_rows=50, **terms).fetchall() == [(200,)]
@@ -85,7 +68,7 @@ def test_uuids_are_keys_and_units_of_statements():
 @pytest.mark.parametrize("key", ["x", 3])
 def test_keys_that_are_no_uuid_are_refused(key):
     """A public key that is no UUID is refused by the declared type of the column."""
-    for frame in (dfp.frame(_uuids()), dfp.frame(_connection().table("t"))):
+    for frame in (dfp.frame(_uuids()), dfp.frame(make_database(t=_uuids()).table("t"))):
         with pytest.raises(dfp.errors.InvalidKeysError, match="UUID"):
             frame.group_by("u", keys=[key]).count(epsilon=EXACT)
         with pytest.raises(dfp.errors.InvalidQuestionError, match="UUID"):
@@ -110,10 +93,10 @@ def test_times_of_a_zone_in_nanoseconds_are_answered(source, tmp_path):
     assert private.nunique("at", epsilon=EXACT) == 4
     ends = abs(private.max("at", epsilon=EXACT) - start[-1])
     assert ends <= dt.timedelta(seconds=1)
-    keys = _column(private.group_by("at").count(**SECRET), "at")
+    keys = to_polars(private.group_by("at").count(**SECRET))["at"].to_list()
     assert keys == list(start)
     counts = private.group_by("at", keys=[start[1], None]).count(epsilon=EXACT)
-    assert _column(counts, "count") == [100, 0]
+    assert to_polars(counts)["count"].to_list() == [100, 0]
 
 
 def test_missing_durations_of_parquet_are_no_values(tmp_path):

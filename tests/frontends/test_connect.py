@@ -15,6 +15,7 @@ import dfprivacy as dfp
 from benchmarks.releases import replayed
 from dfprivacy import dbapi
 from tests.command_line import command
+from tests.frame_types import make_database
 
 BY = "SELECT carrier, dp_mean(delay, 0, 60) AS d, dp_count(*) AS n FROM flights GROUP BY carrier"
 TABLE = pa.table(
@@ -36,12 +37,9 @@ def places(tmp_path):
     connection.register("handed", TABLE)
     connection.execute("CREATE TABLE flights AS FROM handed")
     connection.close()
-    memory = duckdb.connect()
-    memory.register("handed", TABLE)
-    memory.execute("CREATE TABLE flights AS FROM handed")
     return {
         "file": tmp_path / "flights.duckdb",
-        "connection": memory,
+        "connection": make_database(flights=TABLE),
         "frames": {"flights": pl.DataFrame(TABLE)},
         "paths": {"flights": tmp_path / "flights.parquet"},
         "parquet": str(tmp_path / "flights.parquet"),

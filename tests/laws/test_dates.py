@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import make_database, to_arrow
 
 EXACT = {"epsilon": 1e7}
 ROWS = 3000
@@ -42,30 +43,16 @@ COLUMNS = [name for name in TABLE.column_names if name != "group"]
 def frames(path) -> dict[str, object]:
     """Return the same rows in every type of frame."""
     pq.write_table(TABLE, path / "rows.parquet")
-    connection = duckdb.connect()
-    connection.register("handed_in", TABLE)
-    connection.execute("CREATE TABLE rows AS FROM handed_in")
     return {
         "polars": pl.from_arrow(TABLE),
         "lazy": pl.from_arrow(TABLE).lazy(),
         "pandas": TABLE.to_pandas(types_mapper=pd.ArrowDtype),
         "pandas of numpy": TABLE.select(["time", "nano", "zoned", "span", "group"]).to_pandas(),
-        "duckdb": connection.table("rows"),
+        "duckdb": make_database(rows=TABLE).table("rows"),
         "arrow": TABLE,
         "reader": TABLE.to_reader(),
         "file": str(path / "rows.parquet"),
     }
-
-
-def in_arrow(frame: object) -> pa.Table:
-    """Return a released frame as an Arrow table."""
-    if isinstance(frame, pd.DataFrame):
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    if isinstance(frame, duckdb.DuckDBPyRelation):
-        return frame.to_arrow_table()
-    if isinstance(frame, pl.LazyFrame):
-        frame = frame.collect()
-    return frame.to_arrow() if isinstance(frame, pl.DataFrame) else frame
 
 
 def find_kind(kind: pa.DataType) -> str | None:
@@ -118,7 +105,7 @@ def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_pat
             assert is_near(column, tick, ticks, ROWS // 2), name
             assert answer.low <= answer <= answer.high
         by = private.group_by("group", keys=[0, 1]).quantile(column, 0.9, ends=True, **EXACT)
-        table = in_arrow(by)
+        table = to_arrow(by)
         for group, low, answer, high in zip(
             table["group"].to_pylist(),
             *(count_ticks(table[end]) for end in ("low", column, "high")),
@@ -180,7 +167,7 @@ def test_too_few_rows_are_missing_in_every_frame():
         for nothing in (answers[0], answers[1:]):
             with pytest.raises(dfp.errors.InvalidQuestionError, match="no answer to show"):
                 dfp.show(nothing)
-        table = in_arrow(private.group_by("group", keys=[0]).median("day", ends=True, epsilon=1))
+        table = to_arrow(private.group_by("group", keys=[0]).median("day", ends=True, epsilon=1))
         assert [table[name].to_pylist() for name in ("day", "low", "high")] == [[None]] * 3
 
 

@@ -7,11 +7,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import to_arrow
 
 HUGE = {"epsilon": 1e7, "delta": 1e-6}
 N = 6000
@@ -49,24 +49,11 @@ def frames(path) -> dict[str, object]:
     }
 
 
-def read_rows(description) -> list[dict]:
-    """Return a description of any frame type as rows."""
-    if isinstance(description, pd.DataFrame):
-        description = pa.Table.from_pandas(description, preserve_index=False)
-    elif isinstance(description, duckdb.DuckDBPyRelation):
-        description = description.to_arrow_table()
-    elif isinstance(description, pl.LazyFrame):
-        description = description.collect().to_arrow()
-    return (
-        description.to_arrow() if isinstance(description, pl.DataFrame) else description
-    ).to_pylist()
-
-
 def test_each_column_is_described_by_its_type_in_every_frame(tmp_path):
     """Counts, shares, means, deviations, quantiles and values are those of the rows."""
     for name, frame in frames(tmp_path).items():
         description = dfp.frame(frame).describe(quantiles=(0.25, 0.5), **HUGE)
-        x, k, late, city, day, when, span = read_rows(description)
+        x, k, late, city, day, when, span = to_arrow(description).to_pylist()
         kinds = [row["type"] for row in (x, k, late, city, day, when, span)]
         kinds[1] = "integer" if name.startswith("pandas") else kinds[1]  # NULL makes them floats
         days = "time" if name in {"pandas", "pandas with a zone"} else "date"  # it has no dates
@@ -97,10 +84,10 @@ def test_text_files_are_numbers_where_the_caller_says_so(tmp_path):
     path = tmp_path / "rows.csv"
     FRAME.select("x", "k", "city").write_csv(path)
     private = dfp.frame(str(path))(bounds={"x": (0, 100)})
-    x, k, city = read_rows(private.describe(numbers=["k"], **HUGE))
+    x, k, city = to_arrow(private.describe(numbers=["k"], **HUGE)).to_pylist()
     assert [row["type"] for row in (x, k, city)] == ["number", "number", "text"]
     assert (k["count"], city["top_count"]) == (4500, 2000)
-    assert read_rows(private.describe(["k"], **HUGE))[0]["type"] == "text"
+    assert to_arrow(private.describe(["k"], **HUGE)).to_pylist()[0]["type"] == "text"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +143,7 @@ def test_a_wide_frame_spends_the_rho_that_epsilon_and_delta_allow(wide):
 def test_a_note_names_the_quantiles_that_are_unknown(terms, size):
     """All of them and no others: none of 20,000 rows, some of 300."""
     rows = pl.DataFrame({name: [float(k % 997) for k in range(size)] for name in "abcdef"})
-    for row in read_rows(rows.dp.describe(**terms)):
+    for row in to_arrow(rows.dp.describe(**terms)).to_pylist():
         unknown = [name for name in row if name.endswith("%") and math.isnan(row[name])]
         assert bool(unknown) == (size == 300)
         note_names = (
@@ -186,16 +173,16 @@ def test_hostile_names_are_values_of_a_column():
     frame = pl.DataFrame({name: ["a"] * 50 if index % 2 else [1.5] * 50
                           for index, name in enumerate(names)})  # fmt: skip
     for table in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow()), frame.to_arrow()):
-        assert [row["column"] for row in read_rows(dfp.frame(table).describe(**HUGE))] == names
+        assert to_arrow(dfp.frame(table).describe(**HUGE))["column"].to_pylist() == names
     labels = pd.DataFrame({0: [1.0] * 9, (1, 2): ["a"] * 9})
-    assert read_rows(labels.dp.describe(**HUGE))[1]["column"] == "(1, 2)"
+    assert to_arrow(labels.dp.describe(**HUGE)).to_pylist()[1]["column"] == "(1, 2)"
 
 
 def test_units_are_limited_in_every_part(tmp_path):
     """With a unit its own column is left out, and a unit's rows and values have their limits."""
     rows = pl.DataFrame({"who": ["u"] * 900 + ["v"] * 2, "x": [1.0] * 902, "c": ["a"] * 902})
     private = rows.dp(unit="who", max_rows=4, max_groups=2, bounds={"x": (0, 2)})
-    x, c = read_rows(private.describe(**HUGE))
+    x, c = to_arrow(private.describe(**HUGE)).to_pylist()
     assert (x["column"], c["column"]) == ("x", "c")
     assert (x["count"], c["count"], c["top_count"]) == (6, 6, 6)
     page = repr(dfp.show(private.describe(**HUGE)))

@@ -2,7 +2,6 @@
 
 import itertools
 
-import duckdb
 import polars as pl
 import pyarrow.parquet
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.engine import histograms
 from dfprivacy.statistics import vector_source
+from tests.frame_types import make_database
 from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, run_question
 from tests.products import take_turns
 
@@ -48,14 +48,6 @@ def build_frame(rows):
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def relation(frames, folder):
-    """Return a stored table of DuckDB."""
-    connection = duckdb.connect()
-    connection.register("rows", pl.concat(frames).to_arrow())
-    connection.sql("CREATE TABLE stored AS SELECT * FROM rows")
-    return connection.table("stored")
-
-
 def parquet(frames, folder):
     """Return a folder of one Parquet file a frame."""
     for number, frame in enumerate(frames):
@@ -75,7 +67,7 @@ SOURCES = {
     "pandas": lambda frames, folder: pl.concat(frames).to_pandas(use_pyarrow_extension_array=True),
     "arrow": lambda frames, folder: pl.concat(frames, rechunk=False).to_arrow(),
     "record batches": lambda frames, folder: pl.concat(frames).to_arrow().to_reader(ROWS),
-    "duckdb": relation,
+    "duckdb": lambda frames, folder: make_database(stored=pl.concat(frames)).table("stored"),
     "parquet": parquet,
     "csv": csv,
 }

@@ -1,12 +1,12 @@
 """Which rows of a unit count does not depend on the numeric type of units and keys."""
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import make_database
 
 ROWS = 4000
 EXACT = {"epsilon": 1e12}
@@ -21,18 +21,10 @@ def integers():
     )
 
 
-def relation(frame):
-    """Return a stored table of DuckDB."""
-    connection = duckdb.connect()
-    connection.register("rows", frame)
-    connection.sql("CREATE TABLE stored AS SELECT * FROM rows")
-    return connection.table("stored")
-
-
 SOURCES = {
     "pandas": lambda frame: frame,
     "polars": pl.from_pandas,
-    "duckdb": relation,
+    "duckdb": lambda frame: make_database(stored=frame).table("stored"),
     "arrow": lambda frame: pl.from_pandas(frame).to_arrow(),
 }
 QUESTIONS = {

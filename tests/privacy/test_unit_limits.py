@@ -16,7 +16,7 @@ import dfprivacy as dfp
 from benchmarks.releases import replayed
 from benchmarks.replay import Tape
 from dfprivacy.noise.recording import record_draws
-from tests.frame_types import to_polars
+from tests.frame_types import make_database, to_polars
 from tests.privacy.unit_tables import FRAMES, table
 
 
@@ -580,9 +580,7 @@ def test_limits_that_are_named_say_what_they_leave_out():
     one_group = shop().dp(unit="u", max_groups=1, epsilon=1, delta=1e-6).group_by("product")
     assert "a unit in more than 1 group counts in 1" in repr(dfp.show(one_group.nunique("u")))
     statement = "SELECT product, count(*) AS n FROM t GROUP BY product"
-    con = duckdb.connect()
-    con.register("shop", shop().to_arrow())
-    con.execute("CREATE TABLE t AS FROM shop")
+    con = make_database(t=shop())
     unit = {"unit": "u", "max_rows": 3, "max_groups": 2}
     assert text in repr(dfp.sql(statement, con=con, epsilon=1, delta=1e-6, **unit))
 
