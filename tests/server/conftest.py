@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -104,23 +105,17 @@ def process(served):
     return served[1]
 
 
-@pytest.fixture
-def connect(port):
+def connect_to(port, **terms):
     """Connect with psycopg, as ann unless another user is named."""
     psycopg = pytest.importorskip("psycopg")  # tests of other folders load this file, too
+    usual = {"user": "ann", "password": PASSWORD, "dbname": "flights", "autocommit": True}
+    return psycopg.connect(host="127.0.0.1", port=port, **{**usual, **terms})
 
-    def open_connection(user="ann", password=PASSWORD, dbname="flights", autocommit=True, **terms):
-        return psycopg.connect(
-            host="127.0.0.1",
-            port=port,
-            user=user,
-            password=password,
-            dbname=dbname,
-            autocommit=autocommit,
-            **terms,
-        )
 
-    return open_connection
+@pytest.fixture
+def connect(port):
+    """Return a function that connects to that server."""
+    return partial(connect_to, port)
 
 
 os.environ.setdefault("DFPRIVACY_LEDGER_NOTICE", "off")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.command_line import command
 
-from .conftest import PASSWORD, make_folder, serve
+from .conftest import PASSWORD, connect_to, make_folder, serve
 
 psycopg = pytest.importorskip("psycopg")
 any_pb2 = pytest.importorskip("google.protobuf.any_pb2")
@@ -78,12 +78,6 @@ class Served:
             terms[f"adbc.flight.sql.rpc.call_header.{name}"] = text
         return adbc.connect(self.address, db_kwargs=terms, autocommit=True)
 
-    def connect_postgres(self):
-        return psycopg.connect(
-            f"host=127.0.0.1 port={self.port} user=ann dbname=flights password='{PASSWORD}'",
-            autocommit=True,
-        )
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -117,7 +111,7 @@ def test_adbc_asks_as_clients_of_postgres_do(server):
         assert means["carrier"].to_pylist() == ["AA", "DL", "UA"]
         assert [str(kind) for kind in means.schema.types] == ["string", "double", "int64"]
         assert b"ann has left" in means.schema.metadata[b"dfprivacy.notice"]
-        with server.connect_postgres() as postgres:
+        with connect_to(server.port) as postgres:
             assert postgres.execute(MEANS).fetchall() == [
                 tuple(row.values()) for row in means.to_pylist()
             ]
@@ -171,7 +165,7 @@ def test_a_statement_is_charged_when_its_answer_is_fetched_and_once(server):
     with ThreadPoolExecutor(5) as pool:
         clients = [first, second, first, second, first]
         answers = list(pool.map(lambda client, ticket: client.fetch(ticket), clients, tickets))
-    with server.connect_postgres() as connection:
+    with connect_to(server.port) as connection:
         answers.append(pa.table({"n": list(connection.execute(statement).fetchone())}))
     assert len({answer["n"][0].as_py() for answer in answers}) == 1
     assert count_charges(budget, first.read_budget()) == 1
@@ -303,10 +297,3 @@ def test_tls_has_version_1_3(server, version):
     refusal = nullcontext() if version == "TLSv1_3" else pytest.raises(OSError, match="SSL")
     with socket.create_connection(("localhost", port)) as wire, refusal:
         context.wrap_socket(wire, server_hostname="localhost").close()
-
-
-def test_a_port_without_a_certificate_is_refused(tmp_path):
-    """Clients of Flight SQL send passwords, so the policy must name a certificate."""
-    file = make_folder(tmp_path)
-    file.write_text(file.read_text().replace('127.0.0.1:0"', '127.0.0.1:0", flight: 0'))
-    assert "flight needs tls" in command("serve", "check", file).stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PASSWORD, make_folder, serve
+from .conftest import PASSWORD, connect_to, make_folder, serve
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -188,21 +188,20 @@ def test_a_hostile_statement_takes_no_time_and_no_memory_of_others(tmp_path):
 
     The other one waits for parts of a second. On a busy machine they may become seconds.
     """
-    with serve(make_folder(tmp_path, users=("ann", "bob"))) as (port, process):
-        address = f"host=127.0.0.1 port={port} dbname=flights password='{PASSWORD}' user="
-        with psycopg.connect(f"{address}bob", autocommit=True) as other:
-            pages = Path(f"/proc/{process.pid}/statm")
-            before = int(pages.read_text().split()[1])
-            for name, statement in HOSTILE.items():
-                with psycopg.connect(f"{address}ann", autocommit=True) as connection:
-                    described = parse(statement) + pack(b"D", b"S\0") + pack(b"S")
-                    with socket.socket(fileno=os.dup(connection.fileno())) as wire:
-                        wire.sendall(pack(b"Q", statement + b"\0") + described)
-                    with ThreadPoolExecutor(1) as pool:
-                        answer = pool.submit(other.execute, "SHOW server_version")
-                        assert answer.result(30).fetchone() == ("15.0",), name
-                growth = int(pages.read_text().split()[1]) - before
-                assert growth * os.sysconf("SC_PAGE_SIZE") < 2**27, name
+    file = make_folder(tmp_path, users=("ann", "bob"))
+    with serve(file) as (port, process), connect_to(port, user="bob") as other:
+        pages = Path(f"/proc/{process.pid}/statm")
+        before = int(pages.read_text().split()[1])
+        for name, statement in HOSTILE.items():
+            with connect_to(port) as connection:
+                described = parse(statement) + pack(b"D", b"S\0") + pack(b"S")
+                with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+                    wire.sendall(pack(b"Q", statement + b"\0") + described)
+                with ThreadPoolExecutor(1) as pool:
+                    answer = pool.submit(other.execute, "SHOW server_version")
+                    assert answer.result(30).fetchone() == ("15.0",), name
+            growth = int(pages.read_text().split()[1]) - before
+            assert growth * os.sysconf("SC_PAGE_SIZE") < 2**27, name
 
 
 def test_a_connection_keeps_few_statements(connect):
@@ -265,14 +264,12 @@ def test_moments_that_python_has_no_place_for_are_sent(connect, form, moment):
 def test_logins_under_way_are_few(tmp_path):
     """Strangers who never finish a login take no more than so many connections."""
     file = make_folder(tmp_path, "limits: {connections: 3}")
-    with serve(file) as (port, _), ExitStack() as strangers:
-        address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
-        with psycopg.connect(address, autocommit=True) as connection:
-            for _ in range(3):
-                strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
-            with pytest.raises(psycopg.OperationalError):
-                psycopg.connect(address, sslmode="disable")
-            assert connection.execute("SELECT 1").fetchone() == (1,)
+    with serve(file) as (port, _), ExitStack() as strangers, connect_to(port) as connection:
+        for _ in range(3):
+            strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+        with pytest.raises(psycopg.OperationalError):
+            connect_to(port, sslmode="disable")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_place_in_quotes_is_no_parameter(connect):
