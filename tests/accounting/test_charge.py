@@ -126,6 +126,7 @@ def test_wrong_deltas(delta):
         name_total(None if delta is None else 1, None, 0.1 if delta is None else delta)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("make", "why"),
     [

@@ -141,6 +141,7 @@ def test_wrong_notes(ledger, note):
     assert len(ledger.history()) == 0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("argument", "values", "message"),
     [

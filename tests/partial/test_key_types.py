@@ -102,6 +102,7 @@ FIXED = [
 REFUSED = {"timestamp[s]", "timestamp[s, tz=Europe/Rome]"}
 
 
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("kind", FIXED, ids=str)
 def test_every_value_of_a_type_is_a_key_of_its_own(tmp_path, kind):
     """Files take any bits of a type and give them back, or refuse the type whatever the rows."""

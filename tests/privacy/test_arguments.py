@@ -258,7 +258,7 @@ IMPOSSIBLE = {
 """Calls that are refused, by the class of their error, each after words of its message."""
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(99)
 @pytest.mark.parametrize("make", [pl.DataFrame.lazy, pl.DataFrame.to_arrow])
 @pytest.mark.parametrize(
     ("error", "message", "call"),
