@@ -110,15 +110,6 @@ def test_unshuffled_or_missing_messages_are_told():
             call()
 
 
-def test_changed_protocols_are_refused():
-    """A text that is no protocol is not read."""
-    plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
-    written = json.loads(plan.to_json())
-    for change in ({"format": "x"}, {"epsilon": "zero"}, {"plan": {"kind": "none"}}, {"more": 1}):
-        with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
-            dfp.shuffle.Protocol.from_json(json.dumps({**written, **change}))
-
-
 PLANS = {
     "total": ({"bounds": (0, 100)}, {"steps": True}, {"lower": 100.0}, {"divisor": 0}),
     "quantile": ({"q": 0.5, "bounds": (0, 9)}, {"rounds_done": 99}, {"cell": 1}, {"height": 4000}),
@@ -131,15 +122,16 @@ PLANS = {
 
 @pytest.mark.parametrize("kind", PLANS)
 def test_rounds_and_plans_that_there_are_not_are_refused(kind):
-    """Users read no protocol whose round or plan neither planning nor messages can give."""
+    """Users read no other text, and no round or plan that neither planning nor messages give."""
     arguments, *changes = PLANS[kind]
     plan = getattr(dfp.shuffle, kind)(users=3000, **arguments, **COST)
     written = json.loads(plan.to_json())
     assert dfp.shuffle.Protocol.from_json(json.dumps(written)) == plan
-    tops = [{"round": value} for value in (0, -1, True, 1.0, plan.rounds + 2)]
+    tops = [{"format": "x"}, {"epsilon": "zero"}, {"plan": {"kind": "none"}}, {"more": 1}]
+    tops += [{"round": value} for value in (0, -1, True, 1.0, plan.rounds + 2)]
     tops += [{"users": value} for value in (18, True, 3000.0)]
     for top in [*tops, *({"plan": {**written["plan"], **change}} for change in changes)]:
-        with pytest.raises(dfp.errors.InvalidProtocolError):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
             dfp.shuffle.Protocol.from_json(json.dumps({**written, **top}))
 
 
