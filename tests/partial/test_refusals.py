@@ -11,34 +11,27 @@ import pytest
 import dfprivacy as dfp
 from tests.partial.secret_files import ASKED, FRAME, lab_merge, require_refusal, rewritten
 
+UNIT = {"unit": "u", "max_rows": 1, "max_groups": 1}
 
+
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("usual", "other", "words"),
     [
-        ({"m": dfp.mean("x", (0, 4000))}, "questions, or their bounds"),
-        ({"m": dfp.sum("x", (0, 5000))}, "questions, or their bounds"),
-        ({"by": "u"}, "group columns"),
-        ({"keys": ["a"]}, "kind of keys"),
-        ({"unit": "u", "max_rows": 1, "max_groups": 1}, "unit, or its limits"),
+        ({}, {"m": dfp.mean("x", (0, 4000))}, "questions, or their bounds"),
+        ({}, {"m": dfp.sum("x", (0, 5000))}, "questions, or their bounds"),
+        ({}, {"by": "u"}, "group columns"),
+        ({}, {"keys": ["a"]}, "kind of keys"),
+        ({}, UNIT, "unit, or its limits"),
+        (UNIT, {**UNIT, "max_rows": 2}, "unit, or its limits"),
+        ({"keys": ["a", "b"]}, {"keys": ["a", "c"]}, "public keys"),
     ],
 )
-def test_files_that_differ_are_named_with_the_term(make_file, arguments, words):
+def test_files_that_differ_are_named_with_the_term(make_file, usual, other, words):
     """Files made with other arguments are not added up: the message names file and term."""
-    paths = [
-        make_file("one.parquet"),
-        make_file("two.parquet"),
-        make_file("three.parquet", **arguments),
-    ]
+    paths = [make_file(name, **usual) for name in ("one.parquet", "two.parquet")]
+    paths.append(make_file("three.parquet", **other))
     require_refusal(paths, "three.parquet", "one.parquet", words)
-
-
-def test_limits_and_public_keys_must_be_the_same(make_file):
-    """Other limits of the same unit, and other public keys, are told too."""
-    unit = {"unit": "u", "max_groups": 1}
-    paths = [make_file(f"{rows}.parquet", **unit, max_rows=rows) for rows in (1, 2)]
-    require_refusal(paths, "2.parquet", "unit, or its limits")
-    paths = [make_file(f"{keys}.parquet", keys=list(keys)) for keys in ("ab", "ac")]
-    require_refusal(paths, "ac.parquet", "public keys")
 
 
 def test_no_file_counts_twice(make_file, tmp_path):
