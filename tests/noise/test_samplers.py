@@ -90,6 +90,15 @@ def test_comparisons_are_those_of_the_exact_logarithm(level):
             assert log_exceeds(LazyUniform(word, BITS, fill_source), Fraction(level)) is expected
 
 
+def test_extension_keeps_the_prefix():
+    """Fresh digits are appended; those already seen stay."""
+    uniform = LazyUniform(12345, BITS, fill_source)
+    uniform.extend()
+    assert uniform.mantissa >> 64 == 12345
+    assert uniform.bits == BITS + 64
+    assert uniform.mantissa % 2**64 == FILL
+
+
 def test_enclosures_hold_and_shrink():
     """negative_log of a lazy uniform encloses -ln of both ends of its cell, closer each time."""
     for word in (1, 2, 12345, TOP // 3, TOP - 2, TOP - 1):
@@ -349,6 +358,15 @@ def test_zero_with_a_minus_sign_is_left_out():
     large = reference_floor(all_digits(0), Fraction(10))
     small = reference_floor(all_digits(2**61), Fraction(10))
     assert draws == [0, -large, large, -small, small]
+
+
+def test_deep_tails_are_reached():
+    """The all-zero word is extended, not replaced: draws beyond 44 scales exist."""
+    tiny = Geometric(Fraction(1), 1, fill_source).draw(np.zeros(1, np.int64))
+    assert tiny[0] == reference_floor(all_digits(0), Fraction(1)) > 43
+    words = itertools.chain([0] * 12, itertools.repeat(FILL))
+    deep = exact_geometric(0, Fraction(1), lambda size: struct.pack("=Q", next(words)))
+    assert deep == math.floor((BITS + 12 * 64) * math.log(2) - math.log(FILL / 2**64))
 
 
 def test_few_words_need_the_exact_path():
