@@ -24,7 +24,6 @@ from dfprivacy.engine.columns import (
     find_declared_columns,
     moment_type,
     polars_number,
-    read_footer,
     require_columns,
     write_duckdb_number,
 )
@@ -38,10 +37,13 @@ from dfprivacy.engine.embedded import (
 from dfprivacy.engine.files import (
     DataFiles,
     RowCondition,
+    find_durations,
     list_data_files,
     open_source,
     quote,
     read_file,
+    read_footer,
+    require_same_durations,
 )
 from dfprivacy.engine.key_types import (
     declare_keys,
@@ -627,8 +629,9 @@ def _of_file(
 ) -> Adopted:
     named = source.source if isinstance(source, DataFiles) else None
     path = named if isinstance(named, Path) else None
-    footer = None if path is None else read_footer(path)
+    footer = read_footer(source)
     types = {} if footer is None else _find_moment_types(footer.schema, columns.names())
+    require_same_durations(source, find_durations(source, columns.names()))
     adopted = _adopt_named(nw.from_native(rows), columns, _identity, connection, types=types)
     is_small = footer is not None and footer.is_small
     adopted = replace(adopted, from_files=not is_small, path=path)

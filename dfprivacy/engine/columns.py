@@ -12,7 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import singledispatch
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import duckdb
 import narwhals as nw
@@ -22,12 +22,13 @@ import polars as pl
 import pyarrow as pa
 from narwhals.dtypes import DType
 
+from dfprivacy.engine.files import DataFiles, list_data_files, read_footer
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import PARQUET
 from dfprivacy.errors import (
     InvalidQuestionError,
     MissingColumnError,
     UnsupportedDtypeError,
+    UnsupportedFrameError,
 )
 from dfprivacy.measurement.bounds import OF_MOMENTS
 from dfprivacy.measurement.grid import (
@@ -167,38 +168,18 @@ def _(frame: Snapshot) -> Declared | None:
     return find_declared_columns(frame.rows)
 
 
-@find_declared_columns.register(str)
-@find_declared_columns.register(Path)
-def _(frame: str | Path) -> Declared | None:
-    """Look at the footer of a Parquet file; text files declare nothing."""
-    footer = read_footer(Path(frame))
+@find_declared_columns.register
+def _(frame: DataFiles) -> Declared | None:
+    footer = read_footer(frame)
     return None if footer is None else find_declared_columns(footer.schema.empty_table())
 
 
-class Footer(NamedTuple):
-    """The schema that the footer of a Parquet file declares.
-
-    Memory surely holds all values of a file that `is_small`: its columns are read in one pass,
-    instead of one pass a column. The answers are the same.
-    """
-
-    schema: pa.Schema
-    is_small: bool
-
-
-_FEW_VALUES = 2**22
-
-
-def read_footer(path: Path) -> Footer | None:
-    """Return the footer of a Parquet file; None for other files."""
-    if path.suffix.lower() not in PARQUET or not path.is_file():
-        return None
-    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
-
-    with suppress(OSError, pa.ArrowException):
-        footer = pq.read_metadata(path)
-        is_small = footer.num_rows * footer.num_columns <= _FEW_VALUES
-        return Footer(footer.schema.to_arrow_schema(), is_small)
+@find_declared_columns.register(str)
+@find_declared_columns.register(Path)
+def _(frame: str | Path) -> Declared | None:
+    """Look at the first footer of Parquet files; files that are not there declare nothing."""
+    with suppress(UnsupportedFrameError):
+        return find_declared_columns(list_data_files(Path(frame)))
     return None
 
 

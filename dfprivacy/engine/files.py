@@ -9,7 +9,8 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape, glob, has_magic
@@ -174,6 +175,70 @@ def declare_file(
     return read_file(connection, listing)
 
 
+class Footer(NamedTuple):
+    """The columns that Parquet files declare.
+
+    Memory surely holds all values of a file that `is_small`: its columns are read in one pass,
+    instead of one pass a column. The answers are the same.
+    """
+
+    schema: pa.Schema
+    is_small: bool
+
+
+_FEW_VALUES = 2**22
+
+
+def read_footer(source: object) -> Footer | None:
+    """Return the footer of the first of Parquet files; None for other sources.
+
+    The keys of directories are columns of text.
+    """
+    if not isinstance(source, DataFiles) or isinstance(source.source, TextFile):
+        return None
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    with suppress(OSError, pa.ArrowException):
+        footer = pq.read_metadata(source.files[0])
+        schema = footer.schema.to_arrow_schema()
+        for key in _open_guarded(source.source, partial(_keys_of_files, source)):
+            schema = schema.append(pa.field(key, pa.string()))
+        is_small = len(source.files) == 1 and footer.num_rows * footer.num_columns <= _FEW_VALUES
+        return Footer(schema, is_small)
+    return None
+
+
+def find_durations(source: object, named: Iterable[Hashable]) -> dict[str, pa.DataType]:
+    """Return the types of named columns of Parquet files that are durations.
+
+    The engine reads them as whole numbers.
+    """
+    footer = read_footer(source)
+    schema = pa.schema([]) if footer is None else footer.schema
+    columns = [str(name) for name in named if str(name) in schema.names]
+    types = {name: schema.field(name).type for name in columns}
+    return {name: kind for name, kind in types.items() if pa.types.is_duration(kind)}
+
+
+def require_same_durations(source: object, types: Mapping[str, pa.DataType]) -> None:
+    """Refuse Parquet files of which one declares other durations than these of the first one.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When there is such a file.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    if not types or not isinstance(source, DataFiles):
+        return
+    for file in source.files[1:]:
+        schema = _open_guarded(file, partial(pq.read_schema, file))
+        for name, kind in types.items():
+            if schema.field(name).type != kind:
+                raise _differ(name, (kind, source.files[0]), (schema.field(name).type, file))
+
+
 def read_file(
     connection: duckdb.DuckDBPyConnection,
     source: FileSource,
@@ -253,11 +318,7 @@ def _read_parquet(
         for name in sorted({*columns, *schemas[file]}):
             kinds = [schema.get(name, _MISSING).kind for schema in (columns, schemas[file])]
             if kinds[0] != kinds[1]:
-                raise UnsupportedFrameError(
-                    f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
-                    f"{_name_file(earliest)} and {kinds[1]} in {_name_file(file)}",
-                    hint="write them anew with one schema, or name those that are alike by a glob",
-                )
+                raise _differ(name, (kinds[0], earliest), (kinds[1], file))
     if len({name.lower() for name in columns}) < len(columns):
         raise UnsupportedFrameError(
             f"columns of {_name_file(earliest)} have names that differ in nothing but case",
@@ -277,6 +338,15 @@ def _read_parquet(
     if not files or coarse.isdisjoint(chosen):
         return read(chosen=chosen)
     return read_coarse_times(connection, files, chosen, read(), coarse)
+
+
+def _differ(name: str, *types: tuple[object, Path]) -> UnsupportedFrameError:
+    """Return the error for a column that two Parquet files declare with different types."""
+    places = (f"{kind} in {_name_file(file)}" for kind, file in types)
+    return UnsupportedFrameError(
+        f"Parquet files declare different columns: {name!r} is {' and '.join(places)}",
+        hint="write them anew with one schema, or name those that are alike by a glob",
+    )
 
 
 def _read(

@@ -32,14 +32,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
+from dfprivacy.engine.columns import duckdb_duration
 from dfprivacy.engine.embedded import UTC, in_time_zone, open_embedded, set_time_zone
 from dfprivacy.engine.files import (
     DataFiles,
     RowCondition,
     declare_file,
+    find_durations,
     list_data_files,
     quote,
     read_file,
+    require_same_durations,
 )
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
@@ -848,13 +851,17 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
     source = list_data_files(path)
     with open_embedded() as engine:
         relation = declare_file(engine, source)
-        kinds = dict(zip(relation.columns, relation.types, strict=True))
+        kinds: dict[str, Any] = dict(zip(relation.columns, relation.types, strict=True))
+    kinds |= dict.fromkeys(find_durations(source, kinds), "INTERVAL")
 
     def rows(
         names: Names, engine: duckdb.DuckDBPyConnection, conditions: Sequence[RowCondition] = ()
     ) -> duckdb.DuckDBPyRelation:
         chosen = source.select(names) if isinstance(source, Snapshot) else source
-        return _chosen(read_file(engine, chosen, names, conditions), names)
+        relation = replace_columns(
+            read_file(engine, chosen, names, conditions), write_durations(source, names)
+        )
+        return _chosen(relation, names)
 
     named = source.source if isinstance(source, DataFiles) else None
     return Source(
@@ -886,6 +893,21 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
         lambda released: adopt(frame, Columns()).wrap(released),
         {name: RANKED for name, kind in kinds.items() if kind.id == "enum"},
     )
+
+
+def write_durations(source: object, names: Names) -> dict[str, str]:
+    """Return the SQL of the durations among columns of Parquet files, as intervals."""
+    durations = find_durations(source, names)
+    require_same_durations(source, durations)
+    return {name: duckdb_duration(quote(name), kind.unit) for name, kind in durations.items()}
+
+
+def replace_columns(
+    relation: duckdb.DuckDBPyRelation, columns: Mapping[str, str]
+) -> duckdb.DuckDBPyRelation:
+    """Return a relation with SQL in place of some of its columns."""
+    replaced = ", ".join(f"{sql} AS {quote(name)}" for name, sql in columns.items())
+    return relation.project(f"* REPLACE ({replaced})") if replaced else relation
 
 
 def _chosen(relation: duckdb.DuckDBPyRelation, names: Names) -> duckdb.DuckDBPyRelation:

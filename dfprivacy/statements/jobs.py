@@ -81,6 +81,8 @@ from dfprivacy.statements.gate import (
     gate_rows,
     open_place,
     reads,
+    replace_columns,
+    write_durations,
 )
 from dfprivacy.statements.names import Scope, VisibleColumn, split_condition
 from dfprivacy.statements.nodes import (
@@ -1091,16 +1093,19 @@ def filter_rows(
     for note in tables.notes:
         log_note(note)
     conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]
-    return Filtered(source, partial(_keep_rows, rules, used), used, conditions)
+    durations = write_durations(source, used)
+    return Filtered(source, partial(_keep_rows, rules, used, durations), used, conditions)
 
 
 def _keep_rows(
-    rules: Sequence[Expression], used: Sequence[str], relation: duckdb.DuckDBPyRelation
+    rules: Sequence[Expression],
+    used: Sequence[str],
+    durations: Mapping[str, str],
+    relation: duckdb.DuckDBPyRelation,
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows that conditions keep; columns that they name come by the gate."""
+    relation = replace_columns(relation, durations)
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     gate = reads(used, [kinds[name] for name in used]).items()
-    gated_columns = [f"{sql} AS {quote(name)}" for name, sql in gate if sql != quote(name)]
-    if gated_columns:
-        relation = relation.project(f"* REPLACE ({', '.join(gated_columns)})")
+    relation = replace_columns(relation, {name: sql for name, sql in gate if sql != quote(name)})
     return relation.filter(" AND ".join(rule.tried for rule in rules))

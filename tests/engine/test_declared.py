@@ -1,5 +1,7 @@
 """The types that a frame declares are read without a row, and a release follows them."""
 
+import datetime as dt
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -32,3 +34,39 @@ def test_a_parquet_file_is_known_by_its_footer(name, write):
     assert describe_types(path) == TYPES
     with pytest.raises(dfp.MissingColumnError, match="'y'"):
         dfp.frame(path).explain.median("y", epsilon=1)
+
+
+STAY = pl.Series([dt.timedelta(hours=4)] * 2_000, dtype=pl.Duration("ms"))
+
+
+def test_files_of_a_folder_are_read_by_the_types_of_each(write):
+    """A file, its folder and its pattern hold the same booleans and durations, in SQL too.
+
+    No bounds of booleans are looked for, and no duration is a number of milliseconds.
+    """
+    folder = write("a.parquet", paid=[True, False] * 1_000, stay=STAY)
+    for source in (folder / "a.parquet", folder, folder / "*.parquet"):
+        frame = dfp.frame(source)
+        assert "bounds found" not in repr(frame.mean("paid", epsilon=1))
+        assert abs(frame.median("stay", epsilon=1) - STAY[0]) < dt.timedelta(minutes=1)
+        assert frame.mode("stay", epsilon=1, delta=1e-6)["stay"].to_pylist() == [STAY[0]]
+        for statement in ("SELECT dp_mean(stay) FROM f", "SELECT dp_sum(stay, 0, 9) FROM f"):
+            with pytest.raises(dfp.errors.UnsupportedDtypeError, match="Duration"):
+                dfp.sql(statement, f=source)
+        kind = dfp.sql("SELECT dp_median(stay) FROM f", f=source).schema.types[0]
+        assert pa.types.is_duration(kind)
+
+
+def test_durations_of_two_units_are_refused(write):
+    """Files that declare one duration in two units can't be added up."""
+    write("a.parquet", stay=STAY, x=[1] * 2_000)
+    folder = write("b.parquet", stay=STAY.cast(pl.Duration("us")), x=[1] * 2_000)
+    for ask in (
+        lambda: dfp.frame(folder).median("stay"),
+        lambda: dfp.frame(folder).nunique("stay"),
+        lambda: dfp.sql("SELECT dp_median(stay) FROM f", f=folder),
+        lambda: dfp.sql("SELECT dp_count(*) FROM f WHERE stay > INTERVAL 1 HOUR", f=folder),
+    ):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="'stay' is duration"):
+            ask()
+    assert dfp.frame(folder).median("x") == 1
