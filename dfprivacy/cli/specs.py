@@ -26,6 +26,7 @@ from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import read_delta, read_loss
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.output import excel_hint
+from dfprivacy.engine.columns import find_declared_columns
 from dfprivacy.engine.embedded import (
     UTC,
     Setting,
@@ -68,6 +69,7 @@ from dfprivacy.frames.explanation import (
 from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import plan_answers, plan_question
+from dfprivacy.frames.private import complete_booleans
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.tables import with_origin
 from dfprivacy.measurement.bounds import Bounds, read_bounds
@@ -733,8 +735,9 @@ class ReleaseSpec:
             return solve_target(target, self._open_terms, partial(self._explain_under, rows))[0]
 
     def _columns(self) -> AbstractContextManager[Any]:
-        """Return a block with rows, where a description needs columns, or a condition types."""
-        is_free = self.described is None and self.where is None
+        """Return a block with rows, where declared columns decide what is asked."""
+        knows_bounds = not any(getattr(q, "finds_bounds", True) for q in self.questions.values())
+        is_free = knows_bounds and self.where is None
         return nullcontext() if is_free else open_rows(self.source, self.where)
 
     @property
@@ -848,12 +851,20 @@ class ReleaseSpec:
         return self.plan_under(self.terms, self.public_keys)
 
     def plan_under(self, terms: Terms, keys: PublicKeys | None, rows: object = None) -> Plan:
-        """Return the plan of its questions under terms; a description needs rows as well."""
+        """Return the plan of its questions under terms.
+
+        A description needs rows as well; other questions find booleans among their columns.
+        """
         plan: Plan
-        ((name, alone),) = [*self.questions.items(), ("", None)][:1]
+        kinds = cache(lambda: run_guarded(lambda: find_declared_columns(rows)) or {})
+        questions = {
+            name: question if rows is None else complete_booleans(question, kinds)
+            for name, question in self.questions.items()
+        }
+        ((name, alone),) = [*questions.items(), ("", None)][:1]
         match alone:
             case _ if self.margins:
-                ((name, question),), (index, column) = self.numbers.items(), self.by
+                ((name, question),), (index, column) = questions.items(), self.by
                 plan = Crosstab(index, column, question, margins=True).plan(terms, keys, name)
             case Crosstab():
                 plan = alone.plan(terms, keys)
@@ -862,7 +873,7 @@ class ReleaseSpec:
             case Describe() | Histogram() | Regression():
                 plan = plan_question(alone, rows, terms, self.by, keys)
             case _:
-                plan = plan_answers(self.numbers, terms, self.by, keys)
+                plan = plan_answers(questions, terms, self.by, keys)
         return plan
 
     @property

@@ -133,24 +133,8 @@ class Queryable(ABC, Generic[Answers]):
     def _complete_question(
         self, question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]
     ) -> Any:
-        """Return a question with the bounds that the terms know, and 0 and 1 for booleans.
-
-        Declared types are looked at where bounds are missing; no boolean is clipped.
-        """
-        completed = question.complete(self._terms.bounds)
-        if isinstance(completed, crosstabs.Crosstab):
-            return replace(
-                completed, values=self._complete_question(completed.question, read_kinds)
-            )
-        if not getattr(completed, "finds_bounds", False):
-            return completed
-        kinds = read_kinds()
-        truths = {label: (0, 1) for label in completed.columns if kinds.get(label) == BOOLEAN}
-        typed = completed.complete(truths)
-        if typed.finds_bounds:
-            return completed
-        has_numbers = len(truths) < len(completed.columns)
-        return typed if has_numbers else replace(typed, clipping=False)
+        """Return a question with the bounds that the terms know, and 0 and 1 for booleans."""
+        return complete_booleans(question.complete(self._terms.bounds), read_kinds)
 
     def _plan(self, questions: Asked, terms: Terms) -> Plan:
         """Return the plan of one question, or of several by their names."""
@@ -159,6 +143,24 @@ class Queryable(ABC, Generic[Answers]):
         if isinstance(questions, Mapping):
             return plan_answers(questions, terms, self._by, self._keys)
         return plan_question(questions, self._frame, terms, self._by, self._keys)
+
+
+def complete_booleans(question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]) -> Any:
+    """Return a question with the bounds 0 and 1 for columns of booleans.
+
+    Declared types are looked at where bounds are missing; no boolean is clipped.
+    """
+    if isinstance(question, crosstabs.Crosstab):
+        return replace(question, values=complete_booleans(question.question, read_kinds))
+    if not getattr(question, "finds_bounds", False):
+        return question
+    kinds = read_kinds()
+    truths = {label: (0, 1) for label in question.columns if kinds.get(label) == BOOLEAN}
+    typed = question.complete(truths)
+    if typed.finds_bounds:
+        return question
+    has_numbers = len(truths) < len(question.columns)
+    return typed if has_numbers else replace(typed, clipping=False)
 
 
 @boundary

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import command
 
 TABLE = pa.table({"g": ["a", None], "i": [1, 2], "x": [1.0, 2.0], "b": [True, False]})
 
@@ -50,6 +51,10 @@ def test_files_of_a_folder_are_read_by_the_types_of_each(write):
         assert "bounds found" not in repr(frame.mean("paid", epsilon=1))
         assert abs(frame.median("stay", epsilon=1) - STAY[0]) < dt.timedelta(minutes=1)
         assert frame.mode("stay", epsilon=1, delta=1e-6)["stay"].to_pylist() == [STAY[0]]
+        for line in (["mean", "paid"], ["mean", "paid", "--where", "stay > INTERVAL 1 HOUR"]):
+            name, *words = line
+            assert "[0.4" in (result := command(name, str(source), *words)).stdout, result
+            assert "bounds found" not in result.stdout
         for statement in ("SELECT dp_mean(stay) FROM f", "SELECT dp_sum(stay, 0, 9) FROM f"):
             with pytest.raises(dfp.errors.UnsupportedDtypeError, match="Duration"):
                 dfp.sql(statement, f=source)
