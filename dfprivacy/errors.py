@@ -294,6 +294,13 @@ def log_note(note: str) -> None:
         notes.append(note)
 
 
+def log_once(note: str) -> None:
+    """Log a note that is the same for all rows, once in a process."""
+    if note not in WARNED:
+        WARNED.add(note)
+        log_note(note)
+
+
 @contextmanager
 def hold_notes() -> Iterator[list[str]]:
     """Hold the notes of a block, whose answers nobody may know before its end."""

@@ -10,7 +10,7 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -500,24 +500,17 @@ class _RecordForm:
 
 def number_in_text(text: str) -> str:
     """Return SQL for the number in an expression of text: 1 for true, 0 for false, or NULL."""
-    truth = f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
-    return f"coalesce(TRY_CAST({text} AS DOUBLE), {truth})"
+    return f"coalesce(TRY_CAST({text} AS DOUBLE), CASE lower({text}) {_TRUTHS})"
 
 
-def explain_missing_numbers(
-    notes: Iterable[str | None], sums: Iterable[Sequence[tuple[float, float]]]
-) -> list[str]:
-    """Explain notes on too few rows of numbers that are read from text, and sums around 0.
-
-    `sums` has the ends of the intervals of each sum, by group.
-    """
-    is_lacking = any(note and note.startswith("too few rows") for note in notes)
-    is_lacking |= any(ends and all(low <= 0 <= high for low, high in ends) for ends in sums)
-    return [_NO_NUMBERS] if is_lacking else []
+def reads_numbers(sql: str) -> bool:
+    """Return whether SQL has numbers in text."""
+    return _TRUTHS in sql
 
 
-_NO_NUMBERS = (
-    "texts of a file that are no numbers are left out, as '3,5' and '1,200' are: write "
-    "CAST(replace(x, ',', '.') AS DOUBLE) in SQL, or pass pandas.read_csv(path, decimal=','); of "
-    "dates write CAST(x AS DATE)"
+_TRUTHS = "WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+LEFT_OUT = (
+    "texts of a file that are no numbers are left out, as '3,5', '1,200' and dates are; SQL "
+    "converts them: CAST(replace(x, ',', '.') AS DOUBLE), CAST(x AS DATE)"
 )
+"""The note of numbers that are read from text. It is the same for all rows."""

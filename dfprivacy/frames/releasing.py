@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +15,15 @@ from dfprivacy.engine.files import DataFiles
 from dfprivacy.engine.passes import UnitTable
 from dfprivacy.engine.returning import build_frame, build_kept_table, check_schema
 from dfprivacy.engine.run import run_guarded
-from dfprivacy.engine.text_files import explain_missing_numbers, is_text
-from dfprivacy.errors import log_note
+from dfprivacy.engine.text_files import LEFT_OUT, is_text
+from dfprivacy.errors import log_note, log_once
 from dfprivacy.frames.estimates import name_estimates
 from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.pipeline import Release, Source, release, run_mechanisms
-from dfprivacy.release.plan import NOTE, JointPlan, Plan
+from dfprivacy.release.plan import JointPlan, Plan
 
 
 @dataclass(eq=False, repr=False)
@@ -57,14 +56,12 @@ class FrameSource(ArrowSource):
     wrap: Wrap | None = field(default=None, init=False)
 
     def release(self, plan: Plan) -> tuple[Plan, Release]:
-        """Release a plan, and say what may be behind answers about texts of a file."""
+        """Release a plan, and say once in a process that texts of files are left out."""
         rows = self.frame.rows if isinstance(self.frame, Filtered) else self.frame
         source = rows.source if isinstance(rows, DataFiles) else rows
         plan, released = super().release(plan)
-        columns = [name for name in released.table.column_names if name.endswith(NOTE)]
-        notes = chain(*(released.table[name].to_pylist() for name in columns))
-        if is_text(source):
-            log_notes(explain_missing_numbers(notes, _list_sums(plan, released)))
+        if is_text(source) and any(any(part.columns.values()) for part in plan.parts):
+            log_once(LEFT_OUT)
         return plan, released
 
     def measure(self, plan: Any) -> Any:
@@ -90,15 +87,6 @@ class FrameSource(ArrowSource):
         table = build_kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
         metadata = released.table.schema.metadata
         return None if table is None else table.replace_schema_metadata(metadata)
-
-
-def _list_sums(plan: Plan, released: Release) -> Iterator[list[tuple[float, float]]]:
-    """Yield the ends of the intervals of each sum, by group; a remembered release has none."""
-    answers = {} if released.answers is None else released.answers.answers
-    for name in answers:
-        if plan.questions[name].kind == "sum":
-            _, low, high, *_ = answers[name][0].columns(plan.level)
-            yield list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"

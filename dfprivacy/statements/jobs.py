@@ -31,7 +31,7 @@ from dfprivacy.engine.files import RowCondition, list_data_files, open_source, q
 from dfprivacy.engine.returning import read_released_rows
 from dfprivacy.engine.run import reading_files, run_guarded
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile, explain_missing_numbers, number_in_text
+from dfprivacy.engine.text_files import LEFT_OUT, TextFile, number_in_text, reads_numbers
 from dfprivacy.errors import (
     EngineError,
     InvalidKeysError,
@@ -433,23 +433,17 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
     """
     answered = [derived for derived in plan.statement.givens if derived.script.statements]
     is_chosen = any(quote(derived.name) in plan.row_query for derived in answered)
-    lines, all_texts = [_CHOSEN] if is_chosen else [], list[str | None]()
+    lines = [_CHOSEN] if is_chosen else []
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
         question, suffixes = plan.questions[name], plan.questions[name].suffixes
         columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
         texts = [note for column in columns for note in answers[column].to_pylist()]
-        all_texts += texts
         has_ends = question.tells_interval and question.answers_one
         if has_columns and (question.has_note or (plan.statement.notes_limits and has_ends)):
             continue
         notes = summarize_notes(texts, answers.num_rows, "intervals=True shows further notes")
         lines += [f"{call}: {note}" for note in notes]
-    kinds = {fact.kind for fact in plan.statement.scope.bag.facts.values()}
-    names = [name for name, question in plan.questions.items() if question.kind == "sum"]
-    ends = [[floats_in(answers, f"{name}_{end}") for end in ("low", "high")] for name in names]
-    sums = [list(zip(*pair, strict=True)) for pair in ends]
-    lines += explain_missing_numbers(all_texts, sums) if TEXT in kinds else []
-    return lines
+    return [*lines, LEFT_OUT] if reads_numbers(plan.row_query) else lines
 
 
 @dataclass(frozen=True)
