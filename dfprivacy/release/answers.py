@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,10 +28,15 @@ class AnnotatedFloat(float):
     """A number that knows public facts about itself; a copy or a pickle keeps them too."""
 
     def __new__(cls, value: float, **facts: Any) -> Self:
-        """Keep a value and its facts."""
+        """Keep a value and its facts; what a computation makes, without facts, is a plain float."""
+        if not facts:
+            return float(value)  # type: ignore[return-value]
         number = super().__new__(cls, value)
         vars(number).update(facts)
         return number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), float(self), **vars(self)), ()
 
     __str__ = float.__repr__
 

@@ -3,8 +3,10 @@
 import copy
 import pickle
 import re
+import statistics
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -112,3 +114,17 @@ def test_an_interval_holds_its_estimate_and_stays_in_bounds(kind, epsilon):
     assert np.isfinite(ends).all()
     assert (np.diff(ends, axis=1) >= -1e-9).all()
     assert low <= ends.min() <= ends.max() <= high
+
+
+def test_what_other_code_computes_is_a_plain_number():
+    """A number that others make of the type of an estimate has no facts, and claims none."""
+    frame = pd.DataFrame({"x": range(1000)})
+    means = [frame.dp.mean("x", (0, 1000), epsilon=1) for _ in range(3)]
+    for average in (
+        statistics.mean(means),
+        statistics.fmean(means),
+        type(means[0])(sum(means) / 3),
+    ):
+        assert type(average) is float
+        assert average == pytest.approx(sum(means) / 3)
+    assert statistics.mean(means[:1]) == means[0]
