@@ -67,10 +67,9 @@ class PrivateBounds(Statistic):
 
     suffixes = ("_lower", "_upper")
 
-    def gather(self, numbers: Sequence[Any]) -> tuple[float, float]:
-        """Return both ends as plain floats."""
-        lower, upper = map(float, numbers)
-        return lower, upper
+    def gather(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
+        """Return both ends."""
+        return tuple(numbers)
 
     def part(self, name: str, *, grouped: bool) -> BoundsPart:
         """Return the mechanism that finds both ends."""

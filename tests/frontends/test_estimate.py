@@ -128,3 +128,13 @@ def test_what_other_code_computes_is_a_plain_number():
         assert type(average) is float
         assert average == pytest.approx(sum(means) / 3)
     assert statistics.mean(means[:1]) == means[0]
+
+
+def test_both_bounds_know_their_cost():
+    """Bounds are answers: they show what they cost, and can be passed on."""
+    frame = pd.DataFrame({"x": range(1000)})
+    bounds = frame.dp.bounds("x", epsilon=1)
+    assert [end.epsilon for end in bounds] == [1, 1]
+    assert repr(dfp.show(bounds)).count("epsilon=1 for both") == 2
+    lower, upper = bounds
+    assert frame.dp.mean("x", bounds, epsilon=1).bounds == dfp.Bounds(lower, upper)
