@@ -92,7 +92,8 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
             hint=f"df[{label!r}].dt.to_timestamp() makes times of periods"
             if isinstance(dtype, pd.PeriodDtype)
             else f"convert it: pd.to_numeric(df[{label!r}], errors='coerce') for numbers, "
-            "pd.to_datetime(..., errors='coerce') for dates",
+            f"pd.to_datetime(df[{label!r}], format='%Y-%m-%d', errors='coerce') for dates, where "
+            "without a format the first row decides how all are read",
         )
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype

@@ -1,5 +1,7 @@
 """A beginner's call works, or says in our words what to type instead."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -112,3 +114,15 @@ def test_keys_of_times_are_refused_with_an_example_that_fits(kind, zone):
     ) as refused:
         private.group_by("seen", keys=["2024-01-01"]).count()
     assert ("tzinfo=" in refused.value.hint) == (zone is not None)
+
+
+def test_a_hint_converts_each_row_by_itself():
+    """A conversion of texts that a message names gives each row the same value without others."""
+    df = pd.DataFrame({"x": ["02.01.2024", "2024-02-01", "2024-03-04", "7", None]})
+    with pytest.raises(dfp.errors.UnsupportedDtypeError) as caught:
+        df.dp.median("x")
+    conversions = re.findall(r"pd\.to_\w+\(.*?'\)", caught.value.hint)
+    assert len(conversions) == 2
+    for conversion in conversions:
+        full, rest = (eval(conversion, {"pd": pd, "df": rows}) for rows in (df, df[1:]))
+        assert list(full[1:].dropna()) == list(rest.dropna()) != []
