@@ -307,7 +307,8 @@ def _run(
         return cursor.sql(statement, params=list(parameters)).to_arrow_table()
     except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
         raise RefusedStatementError(
-            str(error).splitlines()[0], hint="the catalog has tables and columns, and no rows"
+            str(error).splitlines()[0],
+            hint="the catalog has no rows; information_schema.columns lists its columns",
         ) from None
 
 

@@ -296,7 +296,9 @@ class Session:
         largest = {"epsilon": limit.largest_epsilon, "delta": limit.delta or 0.0}.get(name)
         if largest is not None and not 0 < value <= largest:
             raise ServerError(
-                "22023", f"the policy allows dfprivacy.{name} up to {largest:g}", "set it to less"
+                "22023",
+                f"the policy allows dfprivacy.{name} above 0 and up to {largest:g}",
+                f"SET dfprivacy.{name} = {largest:g}, or less",
             )
         self.terms[name] = value
 
