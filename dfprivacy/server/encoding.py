@@ -51,7 +51,9 @@ TYPES = (
     PostgresType(TIME, 1183, "time", layout="!q", arrow_types="time64"),
     PostgresType(TIMESTAMP, 1115, "timestamp", dt.datetime.fromisoformat, "!q", "timestamp"),
     PostgresType(TIMESTAMPTZ, 1185, "timestamptz", dt.datetime.fromisoformat, "!q"),
-    PostgresType(INTERVAL, 1187, "interval", layout="!qii", arrow_types="duration"),
+    PostgresType(
+        INTERVAL, 1187, "interval", layout="!qii", arrow_types="duration month_day_nano_interval"
+    ),
     PostgresType(NUMERIC, 1231, "numeric", Decimal, arrow_types="decimal128 uint64"),
 )
 """Binary dates are days, times are microseconds, and intervals have days and months besides."""
@@ -85,7 +87,7 @@ def encode_rows(table: pa.Table, formats: Sequence[int]) -> list[list[bytes | No
     columns = []
     for index, column in enumerate(table.columns):
         oid, kind = find_oid(column.type), column.type
-        if oid in {TIMESTAMP, TIMESTAMPTZ, INTERVAL} and kind.unit == "ns":
+        if oid in {TIMESTAMP, TIMESTAMPTZ, INTERVAL} and getattr(kind, "unit", "") == "ns":
             target = pa.duration("us") if oid == INTERVAL else pa.timestamp("us", kind.tz)
             column = column.cast(target, safe=False)  # noqa: PLW2901
         encode = _encode_binary if find_format(formats, index) == 1 else _encode_text
@@ -131,6 +133,11 @@ def _to_text(value: Any, oid: int) -> str:  # noqa: PLR0911 one line a type
         return _to_moment(value, oid)
     if isinstance(value, dt.datetime):
         return value.isoformat(sep=" ")
+    if isinstance(value, pa.MonthDayNano):
+        seconds, micros = divmod(abs(value.nanoseconds) // 1000, 10**6)
+        clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+        sign = "-" if value.nanoseconds < 0 else ""
+        return f"{value.months} mons {value.days} days {sign}{clock}"
     if isinstance(value, dt.timedelta):
         return f"{value.days} days {value - dt.timedelta(value.days)}"
     if isinstance(value, list) and oid in _ELEMENTS:
@@ -154,6 +161,8 @@ def _encode_binary(value: Any, oid: int) -> bytes | None:
     if oid == NUMERIC:
         return _encode_numeric(Decimal(value))
     if oid in _BY_OID and (layout := _BY_OID[oid].layout):
+        if isinstance(value, pa.MonthDayNano):
+            return struct.pack(layout, value.nanoseconds // 1000, value.days, value.months)
         rest = (0, 0) if oid == INTERVAL else ()
         return struct.pack(layout, _to_number(value, oid), *rest)
     return _encode_text(value, oid)

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.spending import NoAccount, spending
+from dfprivacy.engine.files import list_data_files
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -33,6 +34,7 @@ from dfprivacy.errors import (
 from dfprivacy.server.catalog import Answer, make_database
 from dfprivacy.server.policy import Dataset, Limits, Policy
 from dfprivacy.server.review import ReviewQueue
+from dfprivacy.statements.gate import replace_columns, write_durations
 from dfprivacy.statements.interface import connect, with_constants
 from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.schema import read_schema
@@ -200,7 +202,9 @@ def _open_data(dataset: Dataset) -> tuple[Any, duckdb.DuckDBPyConnection]:
         if isinstance(dataset.source, dict):
             reader = duckdb.connect()
             for name, file in dataset.source.items():
-                reader.read_parquet(str(file)).create_view(name)
+                rows = reader.read_parquet(str(file))
+                durations = write_durations(list_data_files(file), tuple(rows.columns))
+                replace_columns(rows, durations).create_view(name)
             return {name: str(file) for name, file in dataset.source.items()}, reader
         reader = duckdb.connect(str(dataset.source), read_only=True)
         return reader.execute("SET TimeZone = 'UTC'"), reader

@@ -157,6 +157,15 @@ def test_a_preview_is_made_up(connect):
     assert "made up" in notices[0]
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_an_interval_is_one_to_a_client(connect, binary):
+    """An interval of the catalog, such as a made-up one, comes as an interval of Postgres."""
+    with connect() as connection:
+        cursor = connection.cursor(binary=binary)
+        (row,) = cursor.execute("SELECT INTERVAL '2 days -3 hours' AS i, NULL AS n").fetchall()
+    assert row == (dt.timedelta(days=2, hours=-3), None)
+
+
 @pytest.mark.parametrize(
     ("statement", "code", "hint"),
     [

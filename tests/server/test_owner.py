@@ -1,8 +1,10 @@
 """The owner of the data checks, adds users, reviews and restarts; workers may fail."""
 
+import datetime as dt
 import itertools
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -17,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
 from tests.command_line import command
@@ -287,6 +290,25 @@ def test_a_table_without_rows_is_answered(tmp_path):
         groups = connection.execute("SELECT carrier, AVG(delay) AS d FROM flights GROUP BY carrier")
         assert [column.type_code for column in groups.description] == [25, 701]
         assert groups.fetchall() == []
+
+
+@pytest.mark.battery
+def test_durations_of_a_file_are_intervals(tmp_path):
+    """Analysts see the durations of a Parquet file as those of a table, not as numbers."""
+    file = make_folder(tmp_path)
+    stays = pl.DataFrame({"stay": [dt.timedelta(hours=4)] * 2_000})
+    stays.cast(pl.Duration("ms")).write_parquet(tmp_path / "stays.parquet")
+    text = re.sub(
+        "    source: .*\\n    schema: .*\\n", "    source: {s: stays.parquet}\n", file.read_text()
+    )
+    file.write_text(text.replace("    max_rows: 4\n    max_groups: 3\n", ""))
+    with serve(file) as (port, _), connect_to(port) as connection:
+        kinds = connection.execute("SELECT data_type FROM information_schema.columns").fetchall()
+        ((preview,),) = connection.execute("SELECT * FROM s LIMIT 1").fetchall()
+        ((median,),) = connection.execute("SELECT MEDIAN(stay) FROM s").fetchall()
+    assert kinds == [("INTERVAL",)]
+    assert isinstance(preview, dt.timedelta)
+    assert abs(median - dt.timedelta(hours=4)) < dt.timedelta(minutes=1)
 
 
 @pytest.mark.battery
