@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -237,6 +238,19 @@ def test_numbers_have_the_digits_that_the_noise_leaves(flights):
     decimals = {len(text.split(".")[1]) for text in re.findall(r"\d+\.\d+", repr(mean))}
     assert decimals <= {2, 3}
     assert len(decimals) == 1
+
+
+def test_digits_keep_a_number_within_its_interval():
+    """A number is shown no further from itself than its nearest end is, or a hundredth of it.
+
+    The upper end of a deviation within found bounds is: values beyond the bounds may be large.
+    """
+    values = np.exp(np.random.default_rng(1).normal(4, 1.1, 20_000))
+    for _ in range(20):
+        spread = pl.DataFrame({"x": values}).dp.std("x", epsilon=0.05)
+        shown = re.match(r"x ([\d,.]+) \[", repr(spread))
+        room = max(spread - spread.low, spread / 100)
+        assert abs(float(shown[1].replace(",", "")) - spread) <= room
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])

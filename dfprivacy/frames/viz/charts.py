@@ -149,8 +149,15 @@ class Dot:
 
     @property
     def writer(self) -> Callable[[float], str]:
-        """Function that writes the value and its ends, with the digits that the noise leaves."""
-        return writer([self.value, *(self.ends or ())], [self.error], percent=self.percent)
+        """Function that writes the value and its ends, with the digits that the noise leaves.
+
+        Where one end is near and the other far away, they tell the near one, or a hundredth.
+        """
+        low, high = self.ends or (self.value, self.value)
+        nearest, size, error = min(self.value - low, high - self.value), abs(self.value), self.error
+        if 0 < 2 * nearest < size:
+            error = min(error, max(10 * nearest, size / 5))
+        return writer([self.value, *(self.ends or ())], [error], percent=self.percent)
 
     @property
     def shown(self) -> str:
