@@ -320,6 +320,15 @@ def test_nulls_and_unknowns_are_named():
     assert [row[:2] for row in rows] == [["a", "unknown"], ["NULL", "unknown"]]
 
 
+def test_keys_that_differ_are_shown_as_different():
+    """Spaces around a key, a text without characters and the text NULL can be seen."""
+    keys = ["a", "a ", " a", "", " ", "NULL", None]
+    frame = pl.DataFrame({"k": keys * 50})
+    lines = repr(dfp.show(frame.dp.group_by("k", keys=keys).count(epsilon=1))).splitlines()
+    shown = [re.sub(r"\s+[-\d]+\s+\[.*", "", line) for line in lines[2:9]]
+    assert shown == ["a", "'a '", "' a'", "''", "' '", "'NULL'", "NULL"]
+
+
 def test_no_release_is_refused():
     """An object or a frame that is no release is refused by its type, and no value is quoted."""
     for wrong in (4711, ["4711"], pl.DataFrame({"secret": [4711]}), pd.DataFrame({"s": [4711]})):

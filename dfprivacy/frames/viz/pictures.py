@@ -611,8 +611,11 @@ def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ..
 
 
 def _key_text(key: object) -> str:
+    """Return a key as text. Quotes tell texts from NULL, from none and from those without space."""
     if key is None:
         return "NULL"
+    if isinstance(key, str) and (key in {"", "NULL"} or key != key.strip()):
+        return f"'{legible(key)}'"
     if isinstance(key, dt.datetime) and key.time() == dt.time():
         key = key.date() if key.tzinfo is None else key
     return f"{key:.12g}" if isinstance(key, float) else legible(key)
