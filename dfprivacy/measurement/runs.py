@@ -6,7 +6,7 @@ there are no runs then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,3 +33,18 @@ def run_slices(*columns: Labels) -> Iterator[slice]:
     """Yield the rows of each run."""
     starts = run_starts(*columns).tolist()
     return map(slice, starts, [*starts[1:], len(columns[0])])
+
+
+Places = npt.NDArray[np.int64]
+
+
+def bisect_slices(
+    read: Callable[[Places], Labels], targets: Labels, first: Places, stop: Places
+) -> Places:
+    """Return where each target belongs in its slice of an ascending column that `read` reads."""
+    low, high = first, stop
+    while (is_open := low < high).any():
+        middle = (low + high) // 2
+        right = is_open & (read(middle) < targets)
+        low, high = np.where(right, middle + 1, low), np.where(is_open & ~right, middle, high)
+    return low

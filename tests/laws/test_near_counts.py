@@ -1,6 +1,6 @@
 """Quantiles from counts near their ranks are those from the counts of all values, byte for byte.
 
-Which cells are read depends on the rows. The release does not: from the same random bytes both ways
+Which rows are read depends on the data. The release does not: from the same random bytes both ways
 select the same candidates, so the proofs of docs/explanation/quantiles.md hold for either. Arrow
 tables are counted near ranks; within a limit of memory the engine counts all their values.
 """

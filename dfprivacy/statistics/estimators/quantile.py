@@ -23,6 +23,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, list_codes
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.runs import bisect_slices
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import Noise, bound_sum, compute_heights
@@ -98,7 +99,7 @@ class RankedRows:
     def cut(self, positions: Integers) -> tuple[RankedRows, RankedRows]:
         """Return the part of each block up to a position of it, and the part beyond."""
         bins, offset = np.divmod(positions, self.ties)
-        entry = bisect_blocks(self.bins, bins, self.first, self.stop)
+        entry = bisect_slices(self.bins.take, bins, self.first, self.stop)
         is_shared = (entry < self.stop) & (self.bins[entry] == bins)
         rows = self.before[entry + 1] - self.before[entry]
         inside = np.where(is_shared, rows_up_to(rows, offset, self.ties), 0)
@@ -156,17 +157,6 @@ def rows_up_to(rows: Integers, offset: Integers, ties: int) -> Integers:
     return np.asarray(total, np.int64)
 
 
-def bisect_blocks(values: Integers, targets: Integers, first: Integers, stop: Integers) -> Integers:
-    """Return where each target belongs in its ascending slice of `values`."""
-    low, high = first.copy(), stop.copy()
-    while (is_open := low < high).any():
-        middle = (low + high) // 2
-        right = is_open & (values[middle] < targets)
-        low = np.where(right, middle + 1, low)
-        high = np.where(is_open & ~right, middle, high)
-    return low
-
-
 def select_rank(
     ranked: RankedRows,
     targets: Integers,
@@ -202,12 +192,19 @@ def rank_runs(ranked: RankedRows, targets: Integers, cap: int) -> Runs:
     return build_runs(values, starts, tails, np.clip(loss, 0, cap))
 
 
+def rows_near(ranked: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
+    """Return the slice of all rows, of each block those with losses below `cap`."""
+    ends = ranked.base, ranked.base + ranked.size
+    first, stop = ranked.base + (targets - cap) // 2, ranked.base - (-targets - cap) // 2
+    return np.clip(first, *ends), np.clip(stop, *ends)
+
+
 def entries_near(ranked: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
     """Return the slice of each block's entries with losses below `cap`; others are at it."""
-    before = ranked.before
-    first = np.searchsorted(before, ranked.base + (targets - cap) // 2 + 1) - 1
-    stop = np.searchsorted(before, ranked.base - (-targets - cap) // 2)
-    return np.clip(first, ranked.first, ranked.stop), np.clip(stop, ranked.first, ranked.stop)
+    before, (first, stop) = ranked.before, rows_near(ranked, targets, cap)
+    entries = np.searchsorted(before, first + 1) - 1, np.searchsorted(before, stop)
+    low, high = (np.clip(entry, ranked.first, ranked.stop) for entry in entries)
+    return low, high
 
 
 def points(
@@ -275,7 +272,7 @@ def select_ranks(
     selected first; the others are selected among the rows up to its answer, or beyond. So a row is
     in one block of each of the log2 rounds, and moves the losses there by at most 1.
     """
-    table = counts if isinstance(counts, BinTable) else counts.cells
+    table = counts if isinstance(counts, BinTable) else counts.table()
     ranked = rank_rows(table, TIES if len(aims) > 1 else 1)
     edges = np.concatenate([[np.zeros_like(rows)], aims + 1, [2 * rows]])  # a block has its answer
     answers = np.empty_like(aims)
@@ -290,8 +287,8 @@ def select_ranks(
         blocks = todo[0][2].with_ends(joined)
         targets = np.concatenate(offsets) + blocks.size
         if isinstance(counts, NearCounts):
-            slices = entries_near(blocks.within(counts.cells), targets, largest_loss(law))
-            blocks = blocks.within(counts.read_slices(*slices))
+            slices = rows_near(blocks, targets, largest_loss(law))
+            blocks = blocks.within(counts.read_rows(*slices))
         chosen = select_rank(blocks, targets, law)
         numbers = chosen // ranked.ties
         answers[[middle - 1 for middle in middles]] = numbers.reshape(len(todo), len(rows))
