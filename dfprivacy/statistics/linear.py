@@ -334,8 +334,46 @@ def _carrier(
     return name
 
 
+class VectorsPart(Part):
+    """Some questions that are answered by linear vectors."""
+
+    @property
+    @abstractmethod
+    def form(self) -> Vectors:
+        """Its vectors, within any bounds if these are found first."""
+
+    @property
+    def weight(self) -> Fraction:
+        """One for each vector that answers."""
+        return Fraction(self.form.answering)
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The columns it reads, and whether as numbers."""
+        numbers: dict[Hashable, bool] = {}
+        for linear in self.form.linears:
+            for column in linear.source.columns:
+                as_number = numbers.get(column, False)
+                numbers[column] = as_number or column in linear.source.numbers
+        return numbers
+
+    @property
+    def counts(self) -> bool:
+        """True if a query can count groups."""
+        return self.form.counting is not None
+
+    @property
+    def answers_count(self) -> bool:
+        """True if one of the answers is the count that selects groups."""
+        return any(
+            isinstance(answer.estimator, CountEstimator)
+            and self.form.counting == (answer.vector, answer.estimator.weights)
+            for answer in self.form.answers
+        )
+
+
 @dataclass(frozen=True)
-class LinearPart(Part):
+class LinearPart(VectorsPart):
     """Some questions that are answered by linear vectors: one pass, one noise a vector."""
 
     questions: Mapping[str, LinearStatistic]
@@ -391,39 +429,15 @@ class LinearPart(Part):
         return Vectors(tuple(linears), vectors.answers, counts)
 
     @property
-    def weight(self) -> Fraction:
-        """One for each vector that answers."""
-        return Fraction(self.vectors.answering)
+    def form(self) -> Vectors:
+        """The vectors themselves."""
+        return self.vectors
 
     @property
     def counts_chosen(self) -> bool:
         """True if it counts no rows but those that have a value."""
         assert self.vectors.counting is not None  # noqa: S101 units are counted
         return bool(self.vectors.linears[self.vectors.counting[0]].source.columns)
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The columns it reads, and whether as numbers."""
-        numbers: dict[Hashable, bool] = {}
-        for linear in self.vectors.linears:
-            for column in linear.source.columns:
-                as_number = numbers.get(column, False)
-                numbers[column] = as_number or column in linear.source.numbers
-        return numbers
-
-    @property
-    def counts(self) -> bool:
-        """True if a query can count groups."""
-        return self.vectors.counting is not None
-
-    @property
-    def answers_count(self) -> bool:
-        """True if one of the answers is the count that selects groups."""
-        return any(
-            isinstance(answer.estimator, CountEstimator)
-            and self.vectors.counting == (answer.vector, answer.estimator.weights)
-            for answer in self.vectors.answers
-        )
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:

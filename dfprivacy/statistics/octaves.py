@@ -66,8 +66,14 @@ from dfprivacy.statistics.estimators.group_bounds import (
     find_group_bounds,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
-from dfprivacy.statistics.linear import LinearStatistic, Vectors, build_forecast, plan_vectors
-from dfprivacy.statistics.part import Bins, MeasuredTable, Part
+from dfprivacy.statistics.linear import (
+    LinearStatistic,
+    Vectors,
+    VectorsPart,
+    build_forecast,
+    plan_vectors,
+)
+from dfprivacy.statistics.part import Bins, MeasuredTable
 
 INFINITE = "values may be infinite"
 """The note on answers within bounds that hold the largest values."""
@@ -77,7 +83,7 @@ _ANY = Bounds(-1, 1)
 
 
 @dataclass(frozen=True)
-class OctavePart(Part):
+class OctavePart(VectorsPart):
     """Questions about one column, whose bounds are found first.
 
     By group a table has octaves, unless other `bins` are given. In a `pooled` table the rows of
@@ -112,33 +118,14 @@ class OctavePart(Part):
         return replace(vectors, linears=tuple(with_slack(linear) for linear in vectors.linears))
 
     @cached_property
-    def _form(self) -> Vectors:
+    def form(self) -> Vectors:
+        """The queries within any bounds."""
         return self.vectors(_ANY)
-
-    @property
-    def weight(self) -> Fraction:
-        """One for each vector that answers."""
-        return Fraction(len(self._form.linears))
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The columns it reads, and whether as numbers."""
-        return {self.column: True}
-
-    @property
-    def counts(self) -> bool:
-        """True if a query can count groups."""
-        return self._form.counting is not None
-
-    @property
-    def answers_count(self) -> bool:
-        """True if one of the answers is the count that selects groups."""
-        return any(isinstance(question, Count) for question in self.questions.values())
 
     @property
     def moments(self) -> int:
         """How many powers of the values it adds up: of all groups together none."""
-        return 0 if self.pooled else max([1, *map(powers_needed, self._form.linears)])
+        return 0 if self.pooled else max([1, *map(powers_needed, self.form.linears)])
 
     @property
     def binning(self) -> Octaves:

@@ -39,9 +39,8 @@ from dfprivacy.statistics.estimators.bounds_search import (
     find_column_bounds,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast
-from dfprivacy.statistics.linear import LinearPart, MeasuredSums
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Vectors, VectorsPart
 from dfprivacy.statistics.octaves import BiasAwareEstimator, UnknownEstimator, bounds_reach
-from dfprivacy.statistics.part import Part
 
 SEARCH = Fraction(7, 10)
 """Fraction of the loss that the searches of all columns may use together; they return the rest."""
@@ -53,7 +52,7 @@ TOO_FEW = "too few rows for bounds"
 
 
 @dataclass(frozen=True)
-class ProductPart(Part):
+class ProductPart(VectorsPart):
     """Statistics of the same columns. The bounds of the `searched` columns are found first."""
 
     questions: Mapping[str, Any]
@@ -81,28 +80,18 @@ class ProductPart(Part):
         return part if self.limits is None else part.within_limits(self.limits)
 
     @cached_property
-    def form(self) -> LinearPart:
+    def linear(self) -> LinearPart:
         """The part within made-up bounds, which have no effect on the number of its answers."""
         return self.within(dict.fromkeys(self.searched, Bounds(0, 1)))
 
     @property
-    def weight(self) -> Fraction:
-        """One for each vector that answers."""
-        return self.form.weight
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The columns it reads, and whether as numbers."""
-        return self.form.columns
-
-    @property
-    def counts(self) -> bool:
-        """True if a query can count groups."""
-        return self.form.counts
+    def form(self) -> Vectors:
+        """The vectors within made-up bounds."""
+        return self.linear.vectors
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        return self.form.count_noise(loss.share(self.answer_share))
+        return self.linear.count_noise(loss.share(self.answer_share))
 
     def pool(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the search in one column: all groups of a unit count together."""
@@ -115,7 +104,7 @@ class ProductPart(Part):
         """Return the forecast of each answer, in widths of the bounds that are found first."""
         reach = bounds_reach(self.pool(loss).share(LEAST_ZOOMED))
         remark = f"each column finds bounds {reach} in one octave, of all groups together"
-        forecasts = self.form.forecasts(loss.share(self.answer_share), questions, circumstances)
+        forecasts = self.linear.forecasts(loss.share(self.answer_share), questions, circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
             replace(
