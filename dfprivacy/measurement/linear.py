@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +70,11 @@ class Term(ABC):
     def largest(self) -> int:
         """The largest size of what a row can add."""
         return int(max(abs(self.minimum), abs(self.maximum)))
+
+    @property
+    def expected(self) -> Fraction:
+        """The mean of the integers that rows add, if values are spread evenly."""
+        return Fraction(self.minimum + self.maximum, 2)
 
     def __mul__(self, other: Term) -> Product:
         """Return the product of two terms, to be divided by a constant: a * b // k."""
@@ -216,6 +222,12 @@ class Product(Term):
         return self.left.largest * self.right.largest // self.divisor
 
     @property
+    def expected(self) -> Fraction:
+        """The mean of the products of independent values, or of the squares of one."""
+        width = self.left.maximum - self.left.minimum if self.left == self.right else 0
+        return (self.left.expected * self.right.expected + Fraction(width**2, 12)) / self.divisor
+
+    @property
     def tied(self) -> bool:
         """True if sums of the product are limited by those of its factors.
 
@@ -337,6 +349,12 @@ class Linear:
         exact = cls.unity(terms, matrix, k)
         slack = ROUNDED * sum(abs(factor) for row in matrix for factor in row[1:])
         return replace(exact, l1=k + slack, l2_squared=(k + slack) ** 2)
+
+    def expect(self, rows: Floats) -> Floats:
+        """Return the sums of so many rows with independent values that are spread evenly."""
+        added = [Fraction(1), *(term.expected for term in self.source.terms)]
+        pairs = (zip(row, added, strict=True) for row in self.matrix)
+        return np.outer([float(sum(factor * term for factor, term in row)) for row in pairs], rows)
 
     def apply(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return the integers that each row adds: one row a coordinate, one column a row."""

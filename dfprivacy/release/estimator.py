@@ -19,9 +19,9 @@ import numpy.typing as npt
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import Grid, grid_from_lower
-from dfprivacy.measurement.linear import CountWeights, Linear
+from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, bound_sum
+from dfprivacy.noise.laws import bound_sum
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,6 @@ class ClippingBias:
 _DOUBT = 0.05  # probability that there are fewer rows than what was clipped is shared among
 Ends = tuple[Floats, Floats]
 """The lower and the upper ends of the intervals of some groups."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A query, its noise, and the level of an interval that is forecast."""
-
-    linear: Linear
-    noise: Noise
-    level: float
-
-    def spread(self, share: float = 1.0) -> float:
-        """Return the reach of a draw of unit length, for `share` of the outside probability."""
-        return bound_sum(self.noise, share * (1 - self.level))
 
 
 class Estimator(ABC):
@@ -96,9 +83,10 @@ class ForecastableEstimator(Estimator):
     One of clipped values has a `grid`.
     """
 
-    @abstractmethod
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return how far noise moves a typical estimate, in units of the answer, by rows."""
+    def half_widths(self, expected: NoisyVector, level: float) -> Floats:
+        """Return how far the ends of intervals lie from estimates off sums that are expected."""
+        value, (low, high) = self.value(expected), self.interval(expected, level)
+        return np.where(np.isnan(value), np.inf, np.maximum(high - value, value - low))
 
     @abstractmethod
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
@@ -188,11 +176,6 @@ class CountEstimator(ForecastableEstimator):
         terms = len(self.weights.indices)
         error = math.sqrt(terms * vector.noise.variance) / self.weights.divisor
         return np.full(vector.coordinates.shape[1], error)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return the half-width of the exact law, the same for all sizes."""
-        outermost = draw.noise.quantile(1 - draw.level, len(self.weights.indices))
-        return np.full_like(rows, math.floor(outermost / self.weights.divisor + 0.5))
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale in rows."""
@@ -286,23 +269,6 @@ class RatioEstimator(ForecastableEstimator):
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.minimum(error, widest) * self.unit
 
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths where the ratio is in the middle of its range."""
-        u, v = np.array(self.numerator, float), np.array(self.denominator, float)
-        constants = np.array([row[0] for row in draw.linear.matrix], float)
-        below, spread = rows * float(v @ constants), draw.spread()
-        reach = self.maximum - self.minimum
-        middle = u - (self.minimum + self.maximum) / 2 * v
-        # Fieller: the larger W with W below = spread * norm(middle -+ W v)
-        square = spread**2
-        a = below**2 - square * float(v @ v)
-        half_b = abs(float(middle @ v)) * square
-        root = np.sqrt(half_b**2 + np.maximum(a, 0) * square * float(middle @ middle))
-        half = np.minimum(
-            np.divide(half_b + root, a, out=np.full_like(below, np.inf), where=a > 0), reach / 2
-        )
-        return np.asarray(self.unit * half + self.grid.step / 2)
-
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the numerator, in units of the answer."""
         return spread * self.unit / self.grid.largest, f"{unit}, on the sums"
@@ -343,10 +309,6 @@ class ProportionEstimator(ForecastableEstimator):
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
         return self._ratio.standard_error(vector)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths where the part is one half."""
-        return self._ratio.half_widths(draw, rows)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sums, in units of the answer."""

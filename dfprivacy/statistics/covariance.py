@@ -28,7 +28,6 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
-    Draw,
     Ends,
     ForecastableEstimator,
 )
@@ -288,11 +287,6 @@ class PairEstimator(ProductEstimator):
         added = 2 * np.hypot(means * below, (1 - means) * above) + squares
         return [np.hypot(below, above), squares, added]
 
-    @property
-    def even(self) -> float:
-        """Theta of values that are spread evenly over the bounds, independently."""
-        return 0.0
-
     @abstractmethod
     def ratio(self, moments: Moments) -> Ratio:
         """Return the answer as a ratio."""
@@ -345,13 +339,6 @@ class PairEstimator(ProductEstimator):
         widest = (self.largest - self.smallest) / 2
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.asarray(np.fmin(error, widest) * self.unit)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths for independent values spread evenly."""
-        sides = [np.full(degree + 1, 1 / (degree + 1)) for degree in self.degrees]
-        even = self.k * np.outer(*sides).reshape(-1, 1) * rows
-        low, high = self.theta_interval(NoisyVector(even, draw.noise), draw.level)
-        return np.asarray(np.maximum(high - self.even, self.even - low) * self.unit)
 
     def moments(self, vector: NoisyVector) -> Moments:
         """Return the noisy moments."""
@@ -535,12 +522,6 @@ class SumsEstimator(PairEstimator):
         columns = zip(self.grids, self.widths, self.sizes, strict=True)
         return [(grid.anchor / size, width / size) for grid, width, size in columns]
 
-    @property
-    def even(self) -> float:
-        """The ratio of the middles of both bounds; 0 if the middle of y is 0."""
-        x, y = (start + width / 2 for start, width in self.lines)
-        return x / y if y else 0.0
-
     @cached_property
     def possible(self) -> tuple[float, float]:
         """The least and the largest ratio that the bounds allow, in parts of the largest sizes."""
@@ -661,11 +642,6 @@ class InterceptEstimator(PairEstimator):
         shift = np.nan_to_num(shift, nan=np.inf) * self.unit
         return ends[0] - shift, ends[1] + shift
 
-    @property
-    def even(self) -> float:
-        """The middle of the bounds of y."""
-        return 0.5
-
     def ratio(self, moments: Moments) -> Ratio:
         """Return E[w (b - slope (a - zero))] over E[w].
 
@@ -715,9 +691,10 @@ class RSquaredEstimator(CorrelationEstimator):
         error, off = super().standard_error(vector), np.abs(super().value(vector))
         return np.asarray(np.minimum(np.maximum(2 * off * error, error**2), 1.0))
 
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+    def half_widths(self, expected: NoisyVector, level: float) -> Floats:
         """Return half-widths for independent rows, of a correlation of about 1 / sqrt(n)."""
-        half = super().half_widths(draw, rows)
+        half = CorrelationEstimator(self.grids, self.degrees).half_widths(expected, level)
+        rows = self.moments(expected).rows
         return np.minimum(half**2 + 4 * half / np.sqrt(rows), 1.0)
 
 

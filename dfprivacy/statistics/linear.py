@@ -45,7 +45,6 @@ from dfprivacy.release.answers import (
 )
 from dfprivacy.release.estimator import (
     CountEstimator,
-    Draw,
     Estimator,
     ForecastableEstimator,
     ProportionEstimator,
@@ -495,9 +494,8 @@ def build_forecast(
 ) -> Forecast:
     """Return the forecast of an answer that is read from noisy sums."""
     linear, noise = query
-    widths = answer.estimator.half_widths(
-        Draw(linear, noise, circumstances.level), circumstances.each_size
-    )
+    expected = NoisyVector(linear.expect(circumstances.each_size), noise)
+    widths = answer.estimator.half_widths(expected, circumstances.level)
     scale, of = answer.estimator.scale(find_scale(noise), unit)
     return Forecast(
         name=answer.name,

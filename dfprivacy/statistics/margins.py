@@ -27,7 +27,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, add_up_columns
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
-from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator
+from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
@@ -285,10 +285,6 @@ class PlainCount(CountEstimator):
         value = self.value(vector)
         low, high = np.ceil(value - half), np.floor(value + half)
         return np.minimum(low, value), np.maximum(high, value)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return the half-width, the same for all sizes."""
-        return np.full_like(rows, self._half(draw.noise, draw.level))
 
     def _half(self, noise: Noise, level: float) -> float:
         factor, terms = half_width_factor(noise, 1 - level), len(self.weights.indices)

@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
-from dfprivacy.release.estimator import ClippingBias, Draw, Ends
+from dfprivacy.release.estimator import ClippingBias, Ends
 from dfprivacy.release.terms import find_label
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import PAIR_CLIPPING, ProductEstimator, require_sizes
@@ -368,18 +368,6 @@ class CoefficientEstimator(ProductEstimator):
             answer = np.linalg.solve(lifted, sums.with_w)
             errors.append(noise * noise_deviation(np.linalg.solve(lifted, self.direction), answer))
         return np.array(errors)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths for independent values spread evenly."""
-        even = np.zeros((len(draw.linear.matrix), len(rows)))
-        even[0] = self.k * rows
-        pairs = itertools.combinations_with_replacement(range(self.size), 2)
-        for index, (i, j) in enumerate(pairs, 2 + self.size):
-            even[index] = self.k * rows / 3 if i == j else 0.0
-        vector = NoisyVector(even, draw.noise)
-        low, high = self.interval(vector, draw.level)
-        value = self.value(vector)
-        return np.asarray(np.maximum(high - value, value - low))
 
     def _rows(self, vector: NoisyVector) -> Floats:
         """Return the noisy sums in units of rows, one row a group."""

@@ -18,7 +18,6 @@ from dfprivacy.noise.laws import Noise, bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
     CountEstimator,
-    Draw,
     Ends,
     ForecastableEstimator,
 )
@@ -161,10 +160,6 @@ class SumEstimator(ForecastableEstimator):
         """Return the standard deviation of the noise, in units of the column."""
         error = np.full(vector.coordinates.shape[1], math.sqrt(vector.noise.variance))
         return _finite(self._length, error)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return the half-width of the noise, and half a grid step for each row."""
-        return np.asarray(self._half(draw.noise, draw.level) + self.grid.step * rows / 2)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale in units of the column."""

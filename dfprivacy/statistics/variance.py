@@ -29,7 +29,6 @@ from dfprivacy.noise.laws import bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
     CountEstimator,
-    Draw,
     Ends,
     Estimator,
     ForecastableEstimator,
@@ -246,10 +245,6 @@ class VarianceEstimator(UnitVariance, ForecastableEstimator):
         """Return the first-order standard deviation of the noise."""
         return super().standard_error(vector) * self.width**2
 
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths for data spread evenly over the bounds."""
-        return _unit_half_widths(self.grid, draw, rows) * self.width**2
-
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
         return spread * self.grid.step * self.width, f"{unit}, on the sums"
@@ -278,13 +273,6 @@ class StandardDeviationEstimator(VarianceEstimator):
         first_order = np.divide(error, 2 * root, out=widest, where=root > widest / 2)
         return np.asarray(first_order * self.width)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
-        """Return half-widths for data spread evenly over the bounds."""
-        half = _unit_half_widths(self.grid, draw, rows)
-        low = math.sqrt(EVEN) - np.sqrt(np.maximum(EVEN - half, 0))
-        high = np.sqrt(EVEN + half) - math.sqrt(EVEN)
-        return np.asarray(np.maximum(low, high) * self.width)
-
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
         return super().scale(spread, f"squared {unit}")
@@ -292,17 +280,3 @@ class StandardDeviationEstimator(VarianceEstimator):
     def _answer(self, variance: Floats) -> Floats:
         """Return the answer for a variance on [0, 1]."""
         return np.asarray(np.sqrt(variance) * self.width)
-
-
-def _unit_half_widths(grid: Grid, draw: Draw, rows: Floats) -> Floats:
-    """Return half-widths of a variance on [0, 1]: nine tenths for w.Z, one tenth for the mean."""
-    spread, of_mean = draw.spread(0.9) / grid.last, draw.spread(0.1) / grid.last
-    half = _distance(1 / 6, spread, rows) + _distance(1 / 2, of_mean, rows) ** 2
-    return np.minimum(half + 2 / grid.last, _MOST - EVEN)
-
-
-def _distance(constant: float, spread: float, rows: Floats) -> Floats:
-    """Return the d with d n = spread * sqrt(constant + 3 d^2); infinity where none."""
-    square = rows**2 - 3 * spread**2
-    root = np.sqrt(constant / np.where(square > 0, square, np.nan)) * spread
-    return np.asarray(np.nan_to_num(root, nan=np.inf))
