@@ -76,14 +76,14 @@ def explain_titled_plan(
     forecasts_by_name: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
         names = {shown: name for name in part.names for shown in (*part.names[name], name)}
-        for answer in part.forecasts(loss, request.questions, circumstances):
-            name = names[answer.name]
-            is_total = answer.name.startswith(name)  # the total of a table has a name of its own
-            title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
-            totals = tuple(map(getattr(request.questions[name], "percent_base", float), sizes))
-            forecast = replace(answer, name=title if is_total else answer.name).with_sizes(
-                sizes, totals
-            )
+        for answer in part.forecasts(loss, circumstances):
+            name, title = names[answer.name], answer.name
+            if title.startswith(name):  # the total of a table has a name of its own
+                title = (titles or {}).get(name, name) + title.removeprefix(name)
+            question = request.questions[name]
+            totals = tuple(map(getattr(question, "percent_base", float), sizes))
+            forecast = replace(answer, name=title, question=question.text)
+            forecast = forecast.with_sizes(sizes, totals)
             open_limits = list_open_limits(request, part)
             forecasts_by_name[name].append(forecast.with_open_limits(open_limits))
     unit = request.unit if request.search is None else request.search.unit
@@ -251,8 +251,8 @@ def vector_forecast(
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
     forecast = Forecast(
         question.name,
-        question.text,
         f"{question.chosen_method}: discrete Gaussian on every sum",
+        question.text,
     )
     dimension = (
         len(question.labels) if question.is_wide else question.dimension or question.universe

@@ -83,7 +83,7 @@ class FrameProtocols:
         if self._explained:
             require_declared(self._frame, [column])
             unit = self.UNIT.format(column)
-            forecast = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
+            forecast = Forecast(str(column), self.MECHANISM, charge.question, unit=unit)
             if plan(users=1000).half_width(level) is None:
                 forecast = forecast.add_remarks(self.UNTOLD)
             else:

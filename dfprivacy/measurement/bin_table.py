@@ -259,17 +259,10 @@ def _order_bins(
     return packed >> bits, (packed & (2**bits - 1)) - (binning.last + 1), order
 
 
-def rebin(
-    table: BinTable,
-    binning: Binning,
-    *,
-    pooled: bool = False,
-) -> BinTable:
-    """Return the counts of a value-count table by another binning; of all groups if `pooled`."""
-    group = np.zeros_like(table.group) if pooled else table.group
-    labels = binning.labels(table.values())
-    groups, keys = (1, pa.table({})) if pooled else (table.groups, table.keys)
-    return bin_table(keys, groups, binning, group, labels, rows=table.rows)
+def rebin(table: BinTable, binning: Binning) -> BinTable:
+    """Return the counts of a value-count table by another binning."""
+    labels, group = binning.labels(table.values()), table.group
+    return bin_table(table.keys, table.groups, binning, group, labels, rows=table.rows)
 
 
 def merge_tables(parts: Sequence[BinTable]) -> BinTable:

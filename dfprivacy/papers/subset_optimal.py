@@ -8,7 +8,7 @@ docs/explanation/subset-optimal.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -139,16 +139,14 @@ class RankedMeanPart(ColumnPart):
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         return self.vectors(Bounds(0, 1)).count_noise(self.question.mean_loss(loss))
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of a mean within bounds by rank, in widths of them."""
         vectors = self.vectors(Bounds(0, 1))
         (noise,) = vectors.noises(self.question.mean_loss(loss))
         forecast = build_forecast(
             vectors.answers[0],
             (vectors.linears[0], noise),
-            questions[self.name],
+            self.question,
             circumstances,
             unit="widths of the bounds found",
         )

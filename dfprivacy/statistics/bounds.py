@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -86,13 +86,11 @@ class BoundsPart(ColumnPart):
         """Return octaves, or the values that are ranked."""
         return Octaves() if self.question.rank is None else super().binning()
 
-    def forecasts(
-        self, loss: Epsilon | Rho, statistics: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of both ends: at octave edges, or by rank."""
-        rest, text = loss.share(1 - COUNT_SHARE), statistics[self.name].text
+        rest = loss.share(1 - COUNT_SHARE)
         if self.question.rank is None:
-            return [_octave_bounds(self, rest, text)]
+            return [_octave_bounds(self.name, rest)]
         law = rest.share(Fraction(1, 2)).selection(1)
         outer = outer_rows(law, self.candidates())
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
@@ -103,7 +101,6 @@ class BoundsPart(ColumnPart):
         return [
             Forecast(
                 self.name,
-                text,
                 how,
                 unit=f"{RANKS}, at both ends",
                 typical=rank_half_widths(error, answered, circumstances),
@@ -136,14 +133,13 @@ class BoundsPart(ColumnPart):
         return blank_small_groups(ends, counted, 2 * outer)
 
 
-def _octave_bounds(part: BoundsPart, rest: Epsilon | Rho, text: str) -> Forecast:
+def _octave_bounds(name: str, rest: Epsilon | Rho) -> Forecast:
     noise = rest.noise(1, 1)
     heights = POLICY.join, POLICY.join + POLICY.doubling
     plain, doubling = (math.ceil(height * find_scale(noise)) for height in heights)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
-        part.name,
-        text,
+        name,
         f"a noisy histogram of octaves ({name_law(noise)})",
         scale=find_scale(noise),
         scale_unit="rows, on each octave",

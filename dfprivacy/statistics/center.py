@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -59,16 +59,10 @@ class SelectedPart(ColumnPart):
 
     question: Selected
 
-    def forecasts(
-        self,
-        loss: Epsilon | Rho,
-        questions: Mapping[str, Statistic],
-        circumstances: Circumstances,  # noqa: ARG002
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:  # noqa: ARG002
         """Return the forecast: from which sizes on there is an answer."""
         forecast = Forecast(
             self.name,
-            questions[self.name].text,
             "a selection by inverse sensitivity",
             answered=self.question.reach(loss),
             remarks=self.question.remarks,

@@ -84,8 +84,8 @@ class Forecast:
     """
 
     name: str
-    question: str
     mechanism: str
+    question: str = ""
     scale: float | None = None
     scale_unit: str = ""
     unit: str = ""

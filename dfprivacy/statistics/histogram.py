@@ -16,7 +16,7 @@ from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, rebin
+from dfprivacy.measurement.bin_table import BinTable, in_one, rebin
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
 from dfprivacy.measurement.bounds import Bounds, BoundsLike, read_bounds
 from dfprivacy.measurement.exact import describe, exact_number
@@ -188,9 +188,7 @@ class HistogramPart(Part):
             return super().draws()
         return [(("the bounds of the bins",), LOOK_SHARE), ((self.name,), 1 - LOOK_SHARE)]
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Any], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each count."""
         noise, _, _ = self.count_noise(loss)
         half = (float(noise.quantile(1 - circumstances.level)),) * len(circumstances.sizes)
@@ -199,7 +197,6 @@ class HistogramPart(Part):
         )
         forecast = Forecast(
             self.name,
-            questions[self.name].text,
             f"{name_law(noise)}{how_found}",
             scale=find_scale(noise),
             scale_unit="rows",
@@ -248,7 +245,7 @@ class MeasuredHistogram(MeasuredTable):
         if question.edges is not None:
             return question.edges, self.table
         assert finding is not None  # noqa: S101 what has no edges finds them
-        pooled = rebin(self.table, Octaves(), pooled=True)
+        pooled = in_one(rebin(self.table, Octaves()))
         octave_bounds = find_dyadic_bounds(pooled, finding)
         is_known = bool(octave_bounds.is_found[0])
         bounds = (

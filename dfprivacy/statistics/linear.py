@@ -462,9 +462,7 @@ class LinearPart(VectorsPart):
             for index in range(vectors.answering)
         ]
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
         vectors = self.vectors
         noises = vectors.noises(loss)
@@ -474,7 +472,7 @@ class LinearPart(VectorsPart):
             forecast = build_forecast(
                 answer,
                 (linear, noises[answer.vector]),
-                questions[answer.name],
+                question,
                 circumstances,
                 unit=question.unit(),
             )
@@ -499,7 +497,6 @@ def build_forecast(
     scale, of = answer.estimator.scale(find_scale(noise), unit)
     return Forecast(
         name=answer.name,
-        question=question.text,
         mechanism=name_law(noise),
         scale=scale,
         scale_unit=of,

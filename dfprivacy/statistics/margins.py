@@ -29,7 +29,6 @@ from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
 
@@ -232,9 +231,7 @@ class MarginsPart(LinearPart):
         shares_by_title = zip(self.titles.values(), self.shares, strict=True)
         return [((title,), Fraction(share)) for title, share in shares_by_title if share]
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecasts of cells and totals; `loss` is that of one row in one cell."""
         (read,), (linear,) = self.vectors.answers, self.vectors.linears
         question, laws = self.questions[read.name], self.laws(self.noises(loss))
@@ -244,7 +241,7 @@ class MarginsPart(LinearPart):
             if law is not None:
                 answer = Read(read.name, 0, choose_estimator(read.estimator, law))
                 forecast = build_forecast(
-                    answer, (linear, law), questions[read.name], circumstances, unit=question.unit()
+                    answer, (linear, law), question, circumstances, unit=question.unit()
                 )
                 forecasts.append(Forecast(**{**vars(forecast), "name": title}).add_remarks(remark))
         return forecasts

@@ -48,7 +48,6 @@ from dfprivacy.release.estimator import (
     WrappedEstimator,
 )
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.bounds_search import (
     LEAST_LEFT,
@@ -155,9 +154,7 @@ class OctavePart(VectorsPart):
         """Return the least noise of that count: the search for bounds can leave more loss."""
         return self.vectors(Bounds(0, 1)).count_noise(loss.share(MOST_LEFT_BY_GROUP))
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
         column_reach = bounds_reach(loss.share(POLICY.looks[-1]))
         bounds_from = OCTAVES_OF_ROWS * column_reach.mostly
@@ -178,9 +175,7 @@ class OctavePart(VectorsPart):
             answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
             noise = vectors.noises(loss.share(self.answer_share))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found_bounds=True)
-            forecast = build_forecast(
-                answer, (linear, noise), questions[name], circumstances, unit=unit
-            )
+            forecast = build_forecast(answer, (linear, noise), question, circumstances, unit=unit)
             law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
             reach = None if self.grouped else column_reach
             forecast = replace(forecast.add_remarks(*remarks), answered=reach, mechanism=law)

@@ -30,7 +30,6 @@ from dfprivacy.release.answers import (
     Measured,
 )
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
 
@@ -107,9 +106,7 @@ class Part(ABC):
         return self
 
     @abstractmethod
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
 
 

@@ -29,7 +29,6 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Estimated, Measured
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.bounds_search import (
     LEAST_ZOOMED,
     OCTAVES_OF_ROWS,
@@ -98,13 +97,11 @@ class ProductPart(VectorsPart):
         groups = 1 if self.limits is None else self.limits.contribution.groups
         return loss.pool(groups).share(SEARCH / len(self.searched))
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
         reach = bounds_reach(self.pool(loss).share(LEAST_ZOOMED))
         remark = f"each column finds bounds {reach} in one octave, of all groups together"
-        forecasts = self.linear.forecasts(loss.share(self.answer_share), questions, circumstances)
+        forecasts = self.linear.forecasts(loss.share(self.answer_share), circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
             replace(

@@ -525,13 +525,10 @@ class QuantilePart(ColumnPart):
     def ends_law(self, loss: Epsilon | Rho) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
         loss, levels = loss.share(self.answer_share), len(set(self.levels))
-        count = loss.share(COUNT_SHARE).noise(1, 1)
         fraction = (1 - VALUE_SHARE - 2 * COUNT_SHARE) / rounds(2 * levels)
-        return EndsLaw(loss.share(fraction), count, count, levels)
+        return EndsLaw(loss.share(fraction), loss.share(COUNT_SHARE).noise(1, 1), levels)
 
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
+    def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
         kind = circumstances.declared.get(self.question.column)
         clock = None if kind is None else self._find_clock(kind if kind in MOMENTS else None)
@@ -548,7 +545,6 @@ class QuantilePart(ColumnPart):
                 remark = f"not a number where the noisy count of rows is below {threshold:,}"
                 forecast = Forecast(
                     title,
-                    questions[name].text,
                     f"{name_selection(law.selection)} of a bin by its ranks",
                     unit=RANKS,
                     typical=half_widths,

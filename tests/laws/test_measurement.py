@@ -19,6 +19,7 @@ from dfprivacy.measurement.bin_table import (
     SQUARES_SLACK,
     BinTable,
     bin_table,
+    in_one,
     merge_tables,
     octave_statistics,
     rebin,
@@ -312,7 +313,7 @@ def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
     assert content(rebin(table, binning)) == content(count_rows(again, binning))
     assert rebin(table, binning).binning == binning
     everyone = [(0, x) for _, x in again]
-    pooled = rebin(table, binning, pooled=True)
+    pooled = in_one(rebin(table, binning))
     assert content(pooled) == content(count_rows(everyone, binning, groups=1))
 
 

@@ -549,11 +549,10 @@ USUAL = 0.95
 class EndsLaw(SelectionLaw):
     """How the ends about `levels` quantiles are selected, and counted. Public.
 
-    `counted` is the noise of the number of rows m that the ranks follow from, `noise` that of the
-    count of rows between all ends.
+    `noise` is that of the number of rows m that the ranks follow from, and also that of the count
+    of rows between all ends.
     """
 
-    counted: Noise
     levels: int
 
     @property
@@ -571,7 +570,7 @@ class EndsLaw(SelectionLaw):
         below = 2 * index + (3 + side) // 2
         weights = below * (1 - q) ** 2 + (2 * self.levels + 1 - below) * q**2
         hidden = bound_sum(self.noise, 1 - USUAL) * math.sqrt(weights)
-        count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
+        count_error = abs(float(q) - 0.5) * self.noise.quantile(2 * ORDINARY)
         return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self.rate + count_error)
 
 
