@@ -239,14 +239,14 @@ def _fill(
     keeps = RELATIONS[question.neighbors].keeps_incomplete
     buffers, grid = Buffers(), None if question.binary else find_grid(question, source.dimension)
     for block in source.read():
-        ready = prepare_block(block, grid, buffers, keeps_incomplete=keeps)
+        rows, mask = prepare_block(block, grid, buffers, keeps_incomplete=keeps)
         if keys is None:
-            tables[0].add(ready.rows, buffers)
+            tables[0].add(rows, buffers)
             continue
-        labels = ready.labels(find_keys(block.keys, keys)[1])
-        for number, rows in by_group(ready.rows, labels):
+        labels = find_keys(block.keys, keys)[1]
+        for number, rows_of_group in by_group(rows, labels if mask is None else labels[mask]):
             if number in tables:
-                tables[number].add(rows, buffers)
+                tables[number].add(rows_of_group, buffers)
 
 
 _MERGED = 64
@@ -259,8 +259,8 @@ def group_rows(source: VectorSource, question: MeanVector, columns: int) -> Stat
     grid = None if question.binary else find_grid(question, source.dimension)
     buffers = Buffers()
     for block in source.read():
-        ready = prepare_block(block, grid, buffers, keeps_incomplete=False)
-        parts.append(_count_keys(block.keys, ready.mask, names))
+        _, mask = prepare_block(block, grid, buffers, keeps_incomplete=False)
+        parts.append(_count_keys(block.keys, mask, names))
         if len(parts) == _MERGED:
             parts = [merge(parts)]
     parts = parts or [_count_keys(source.keys.empty_table(), None, names)]

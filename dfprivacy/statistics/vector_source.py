@@ -42,9 +42,6 @@ from dfprivacy.measurement.vectors import (
 )
 from dfprivacy.statistics.mean_vector import LARGEST_DIMENSION, MeanVector
 
-Entries = tuple[Integers, Integers, npt.NDArray[np.bool_]]
-"""Row and item of each entry of a block of sets, and which rows hold no set."""
-
 _FETCHED = 2**13  # rows that DuckDB hands over at a time
 _BLOCK = 2**19  # numbers a block: 4 MiB, so that the buffers of a pass stay in the cache
 _CONVERTED = 2**22
@@ -54,12 +51,14 @@ _TILE = 256
 
 @dataclass(frozen=True, repr=False)
 class Block:
-    """Some rows of a pass: a matrix or the entries of sets, with the keys of each row. Secret."""
+    """Some rows of a pass: a matrix or sets, with the keys of each row. Secret.
 
-    rows: int
-    matrix: Floats | None
-    entries: Entries | None
+    Of sets, `missing` marks the rows that hold none.
+    """
+
+    rows: Floats | ItemRows
     keys: pa.Table
+    missing: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,13 +98,12 @@ def _count_matrix_rows(dimension: int) -> int:
 
 def _split(block: Block, dimension: int) -> Iterator[Block]:
     """Yield a block of a matrix in parts that fit the cache; one of sets as it is."""
-    if block.matrix is None:
+    if isinstance(block.rows, ItemRows):
         yield block
         return
     step = _block_rows(dimension)
-    for first in range(0, block.rows, step):
-        part = block.matrix[first : first + step]
-        yield Block(len(part), part, None, block.keys.slice(first, step))
+    for first in range(0, len(block.rows), step):
+        yield Block(block.rows[first : first + step], block.keys.slice(first, step))
 
 
 @singledispatch
@@ -241,7 +239,7 @@ def _arrow_block(
     keys = pa.table({name: batch.column(index) for index, name in enumerate(names[:first])})
     columns = batch.columns[first:]
     if question.universe is not None:
-        return Block(batch.num_rows, None, _entries_of_lists(columns[0], dimension), keys)
+        return _block_of_items(columns[0], dimension, keys)
     if question.is_wide:
         return _block_of_matrix(_matrix_of_columns(columns, buffers), question, keys)
     return _block_of_matrix(_matrix_of_lists(columns[0], dimension), question, keys)
@@ -250,10 +248,10 @@ def _arrow_block(
 def _block_of_matrix(matrix: Floats, question: MeanVector, keys: pa.Table) -> Block:
     """Return a matrix as a block; where vectors are sets, as the entries above one half."""
     if not question.binary:
-        return Block(len(matrix), matrix, None, keys)
+        return Block(matrix, keys)
     missing = np.asarray(np.isnan(matrix).any(axis=1))
     row, item = np.nonzero((matrix > 0.5) & ~missing[:, np.newaxis])
-    return Block(len(matrix), None, (row, item, missing), keys)
+    return Block(ItemRows(len(matrix), row, item), keys, missing)
 
 
 def _find_dimension(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
@@ -358,15 +356,19 @@ def _laid_out(column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
     return column.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
 
 
-def _entries_of_lists(column: pa.Array, universe: int) -> Entries:
-    """Return the entries of a column of lists of items; what is not in the universe is left out."""
+def _block_of_items(column: pa.Array, universe: int, keys: pa.Table) -> Block:
+    """Return a column of lists of items as a block; what is not in the universe is left out."""
     missing = ~np.asarray(column.is_valid())
     items, starts = _laid_out(column)
     row = np.repeat(np.arange(len(column)), np.diff(starts))
     is_valid = np.asarray(items.is_valid())
     row, item = row[is_valid], items.drop_null().to_numpy(zero_copy_only=False)
     in_universe = (item >= 0) & (item < universe) & ~missing[row]
-    return _distinct(row[in_universe], item[in_universe].astype(np.int64), universe, missing)
+    row, item = row[in_universe], item[in_universe].astype(np.int64)
+    codes = row * universe + item
+    if len(codes) and (codes[1:] <= codes[:-1]).any():  # a set may name an item twice
+        row, item = np.divmod(np.unique(codes), universe)
+    return Block(ItemRows(len(column), row, item), keys, missing)
 
 
 def _lists_of_objects(series: pd.Series[Any], *, has_items: bool) -> pa.Array:
@@ -409,49 +411,28 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _distinct(
-    row: Integers, item: Integers, universe: int, missing: npt.NDArray[np.bool_]
-) -> Entries:
-    """Drop items that a set names twice."""
-    codes = row * universe + item
-    if len(codes) and (codes[1:] <= codes[:-1]).any():
-        codes = np.unique(codes)
-        row, item = np.divmod(codes, universe)
-    return row, item, missing
-
-
-@dataclass(frozen=True, repr=False)
-class PreparedRows:
-    """Rows for a table, and which rows of their block they are (None: all of them). Secret."""
-
-    rows: Any
-    mask: npt.NDArray[np.bool_] | None
-
-    def labels(self, labels: Integers) -> Integers:
-        """Return the labels of these rows, given those of the block."""
-        return labels if self.mask is None else labels[self.mask]
-
-
 def prepare_block(
     block: Block, grid: VectorGrid | None, buffers: Buffers, *, keeps_incomplete: bool
-) -> PreparedRows:
-    """Return a block's rows on the grid; incomplete ones are zero, or left out."""
-    if block.matrix is None:
-        assert block.entries is not None  # noqa: S101 a block is one or the other
-        row, item, missing = block.entries
-        if keeps_incomplete or not missing.any():
-            return PreparedRows(ItemRows(block.rows, row, item), None)
+) -> tuple[Any, npt.NDArray[np.bool_] | None]:
+    """Return a block's rows on the grid, and which of its rows they are (None: all of them).
+
+    Incomplete ones are zero, or left out.
+    """
+    rows, missing = block.rows, block.missing
+    if isinstance(rows, ItemRows):
+        if keeps_incomplete or missing is None or not missing.any():
+            return rows, None
         index = np.cumsum(~missing) - 1
-        return PreparedRows(ItemRows(int(block.rows - missing.sum()), index[row], item), ~missing)
+        return ItemRows(int(rows.rows - missing.sum()), index[rows.row], rows.item), ~missing
     assert grid is not None  # noqa: S101 matrices come with a grid
-    integers = grid.integers(block.matrix, buffers.floats("integers", block.matrix.shape))
+    integers = grid.integers(rows, buffers.floats("integers", rows.shape))
     bad = incomplete(integers)
     if not bad.any():
-        return PreparedRows(integers, None)
+        return integers, None
     if keeps_incomplete:
         integers[bad] = 0.0
-        return PreparedRows(integers, None)
-    return PreparedRows(integers[~bad], ~bad)
+        return integers, None
+    return integers[~bad], ~bad
 
 
 def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
