@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,8 @@ class AnnotatedFloat(float):
 class Answer(ABC):
     """One named answer for every group; `declared` is the Arrow type of dates and times."""
 
+    name: Any
     declared: pa.DataType | None = None
-
-    if TYPE_CHECKING:
-
-        @property
-        def name(self) -> str:
-            """The name of the answer."""
 
     @abstractmethod
     def columns(self, level: float) -> list[Column]:
@@ -367,11 +362,8 @@ class Answered:
 class Measured(ABC):
     """The measurement of a part of a plan: exact and secret, one entry a group."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def keys(self) -> pa.Table:
-            """The keys of the groups, sorted, or as listed."""
+    keys: Any
+    """The keys of the groups, sorted, or as listed."""
 
     @abstractmethod
     def of_groups(self, keys: pa.Table) -> Self:

@@ -282,7 +282,7 @@ class NoisyBins(Counted, Answer):
     noise: Noise
     minimum: int | None = None
 
-    name: ClassVar[str] = HistogramPart.name
+    name = HistogramPart.name
 
     def select_groups(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
         """Return the groups that are shown."""

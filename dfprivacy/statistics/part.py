@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +36,8 @@ from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reachi
 class Part(ABC):
     """Some questions of a release, answered from one pass."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def questions(self) -> Mapping[str, Any]:
-            """Its questions by their names."""
+    questions: Any
+    """Its questions by their names."""
 
     sources: Any = ()
     """The sums that it is measured by, which an engine adds up with those of other parts."""
