@@ -18,7 +18,6 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.objects import is_missing, mark_value
 from dfprivacy.engine.returning import build_frame, list_values
-from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
 from dfprivacy.frames.planning import By, plan_answers, plan_question
 from dfprivacy.frames.releasing import FrameSource, log_notes, release_frame, release_plan
@@ -27,7 +26,6 @@ from dfprivacy.frames.tables import (
     Grid,
     Origin,
     Wide,
-    convert_released,
     find_origin,
     floats_in,
     with_origin,
@@ -387,13 +385,10 @@ def _round_cells(cells: Floats) -> Floats:
 
 def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) -> Any:
     """Return a table shaped as it is read, in the frame type of the data."""
-    long = wide.long.collect() if isinstance(wide.long, pl.LazyFrame) else wide.long
-    table = run_guarded(lambda: convert_released(long))
-    rows, columns = (_Axis.of(long, table, axis, wide) for axis in (0, 1))
-    cells = _cells(table, rows, columns, wide.titles)
-    integers = rounded or not any(
-        pa.types.is_floating(table.schema.field(n).type) for n in wide.titles
-    )
+    rows, columns = (_Axis.of(wide, axis) for axis in (0, 1))
+    cells = _cells(wide.table, rows, columns, wide.titles)
+    kinds = [wide.table.schema.field(title).type for title in wide.titles]
+    integers = rounded or not any(map(pa.types.is_floating, kinds))
     read = cells.read(rounded=rounded, nonnegative=nonnegative)
     has_totals = read.rows is not None
     hides_cells = not wide.public and wide.titles[0] in wide.origin.adds_up
@@ -420,8 +415,9 @@ class _Axis:
     keys: Sequence[Any]
 
     @classmethod
-    def of(cls, long: Any, table: pa.Table, axis: int, wide: Wide) -> _Axis:
+    def of(cls, wide: Wide, axis: int) -> _Axis:
         """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
+        long, table = wide.long, wide.table
         name = table.column_names[axis]
         values = list_values((long if isinstance(long, pd.DataFrame) else table)[name])
         marks = [None if is_missing(key) else mark_value(key) for key in values]
@@ -450,8 +446,8 @@ def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
         with suppress(Exception):  # objects of several kinds
             column = long[name].iloc[first].reset_index(drop=True)
             return column.sort_values(na_position="last", kind="stable").index.to_numpy()
-    elif isinstance(long, pl.DataFrame):
-        return long[name][first.tolist()].arg_sort(nulls_last=True).to_numpy()
+    elif isinstance(long, pl.DataFrame | pl.LazyFrame):
+        return long.lazy().collect()[name][first.tolist()].arg_sort(nulls_last=True).to_numpy()
     missing = np.array([is_missing(key) for key in keys], dtype=bool)
     there = np.flatnonzero(~missing).tolist()
     try:
@@ -493,25 +489,14 @@ def _frame_numbers(
     if labels:  # keys are text where totals follow
         keys = pa.array([*rows.texts, *labels], pa.string())
     else:
-        long = run_guarded(lambda: convert_released(wide.long))
-        keys = long.column(rows.name).take(pa.array(rows.first))
+        keys = wide.table.column(rows.name).take(pa.array(rows.first))
         if pa.types.is_dictionary(keys.type):
             keys = keys.cast(keys.type.value_type)
     first, *names = unique_texts([rows.name, *labels, *columns.texts])
     names = [first, *names[len(labels) :], *names[: len(labels)]]
     kind = pa.int64() if integers else pa.float64()
-    columns_of_cells = [
-        pa.array(
-            [
-                None if math.isnan(number) else int(number) if integers else number
-                for number in part
-            ],
-            kind,
-        )
-        for part in numbers.T
-    ]
-    columns_of_cells = columns_of_cells or [pa.nulls(len(keys), kind)][:0]
-    return build_frame(wide.long, pa.table([keys, *columns_of_cells], names=names), ())
+    cells = [pa.array(part, from_pandas=True).cast(kind) for part in numbers.T]  # NULL for NaN
+    return build_frame(wide.long, pa.table([keys, *cells], names=names), ())
 
 
 def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:

@@ -171,7 +171,7 @@ class Released:
         if wide is None:
             assert self._table is not None  # noqa: S101 any other frame has been read
             return _Long.of(self._frame, self._table, self._origin)
-        return _Long.of(wide.long, run_guarded(lambda: convert_released(wide.long)), wide.origin)
+        return _Long.of(wide.long, wide.table, wide.origin)
 
     def __repr__(self) -> str:
         return f"Released({self._origin.question})"

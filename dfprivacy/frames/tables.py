@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -104,11 +105,15 @@ class Wide:
     origin: Origin
     shown: Grid | None = None
 
+    @cached_property
+    def table(self) -> pa.Table:
+        """The long form as an Arrow table."""
+        return run_guarded(lambda: convert_released(self.long))
+
     @property
     def notes(self) -> list[str]:
         """The most frequent note of the cells, in a line: the wide frame has no column of notes."""
-        long = self.long.collect() if isinstance(self.long, pl.LazyFrame) else self.long
-        table = run_guarded(lambda: convert_released(long))
+        table = self.table
         names = {NOTE, f"{self.titles[0]}_{NOTE}"} & {*table.column_names[2:]}
         texts = [note for name in names for note in table[name].to_pylist()]
         return summarize_notes(texts, table.num_rows, "dfp.released(table).long() has other notes")

@@ -483,7 +483,7 @@ class Groups:
 def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: MeasuredIn) -> Shown:
     """Return a table of two group columns, with the totals that it has, as it is read."""
     percent = wide.titles[0] in origin.shares
-    table = run_guarded(lambda: convert_released(wide.long))
+    table = wide.table
     row, column = grid.about
     kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
     layout = Layout(
@@ -527,7 +527,7 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
 
 def _chart_crosstab(wide: Wide, measured_in: MeasuredIn, more: Sequence[str]) -> Any:
     """Return a chart of the cells of a table, one after the other."""
-    table = run_guarded(lambda: convert_released(wide.long))
+    table = wide.table
     layout = build_layout(table, wide.origin, wide.titles[0])
     cells = replace(layout, keys=layout.keys[:2])
     return _chart_table(table, wide.origin, measured_in, more, layout=cells)
