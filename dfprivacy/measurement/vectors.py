@@ -275,30 +275,48 @@ class Shifted:
             np.clip(out, -limit, limit, out=out)
         return out
 
+    def read_items(self, items: Integers) -> Floats:
+        """Return the value of each item in a set: 1, or its scale."""
+        return np.ones(len(items)) if self.scale is None else self.scale[items]
+
+
+def add_up_values(places: Integers, values: Floats, size: int) -> Floats:
+    """Return the sum of whole numbers at each place; float64 even where there are none."""
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
+
 
 def square_norms(rows: Floats) -> Floats:
     """Return the squared norm of each row of whole numbers, exactly."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
+@dataclass(frozen=True, repr=False)
+class ItemRows:
+    """A block of item sets: `item` of each entry and the `row` it is in, no pair twice. Secret."""
+
+    rows: int
+    row: Integers
+    item: Integers
+
+    def __len__(self) -> int:
+        return self.rows
+
+
 class NormCounts(VectorTable):
-    """How many shifted rows have a squared norm in each bin, of 1/32 octave of the norm."""
+    """How many shifted rows, or scaled sets, have a squared norm in each bin, of 1/32 octave."""
 
     def __init__(self, shifted: Shifted) -> None:
-        super().__init__(_norm_bins(shifted.bits))
+        super().__init__(2 * shifted.bits * _PER_OCTAVE + 1)
         self._shifted = shifted
 
-    def _add(self, rows: Floats, buffers: Buffers) -> None:
-        _count_norms(square_norms(self._shifted.apply(rows, buffers)), self.counts)
-
-
-def _norm_bins(bits: int) -> int:
-    return 2 * bits * _PER_OCTAVE + 1
-
-
-def _count_norms(squared: Floats, counts: Integers) -> None:
-    slots = distance_slots(squared, len(counts) + 1) - 1
-    counts += np.bincount(slots, minlength=len(counts))
+    def _add(self, rows: Any, buffers: Buffers) -> None:
+        if isinstance(rows, ItemRows):
+            values = self._shifted.read_items(rows.item)
+            squared = add_up_values(rows.row, values**2, rows.rows)
+        else:
+            squared = square_norms(self._shifted.apply(rows, buffers))
+        slots = distance_slots(squared, len(self.counts) + 1) - 1
+        self.counts += np.bincount(slots, minlength=len(self.counts))
 
 
 def find_squared_limit(chosen: int) -> float:
@@ -308,7 +326,7 @@ def find_squared_limit(chosen: int) -> float:
 
 
 class ClippedSums(VectorTable):
-    """The sum of shifted rows, each shortened where its squared norm is above `limit`.
+    """The sum of shifted rows, or scaled sets, each shortened to a squared norm up to `limit`.
 
     A shortened row is rounded towards zero after a factor that is a little too small, so that its
     squared norm is at most `limit`, whatever floats do: the root is the L2 sensitivity of the sum.
@@ -318,7 +336,15 @@ class ClippedSums(VectorTable):
         super().__init__(len(shifted.center))
         self._shifted, self._limit = shifted, limit
 
-    def _add(self, rows: Floats, buffers: Buffers) -> None:
+    def _add(self, rows: Any, buffers: Buffers) -> None:
+        if isinstance(rows, ItemRows):
+            values = self._shifted.read_items(rows.item)
+            squared = add_up_values(rows.row, values**2, rows.rows)
+            factors, is_long = np.ones(rows.rows), squared > self._limit
+            factors[is_long] = shrinking(squared[is_long], self._limit)[:, 0]
+            values = np.trunc(values * factors[rows.row])
+            self.counts += add_up_values(rows.item, values, len(self.counts)).astype(np.int64)
+            return
         values = self._shifted.apply(rows, buffers)
         squared = square_norms(values)
         long = np.flatnonzero(squared > self._limit)
@@ -445,53 +471,8 @@ class BucketSpreads(VectorTable):
         return counts
 
 
-@dataclass(frozen=True, repr=False)
-class ItemRows:
-    """A block of item sets: `item` of each entry and the `row` it is in, no pair twice. Secret."""
-
-    rows: int
-    row: Integers
-    item: Integers
-
-    def __len__(self) -> int:
-        return self.rows
-
-
 class ItemCounts(VectorTable):
     """How many sets hold each of so many items."""
 
     def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         self.counts += np.bincount(rows.item, minlength=len(self.counts))
-
-
-class ItemNormCounts(VectorTable):
-    """How many sets have an exact squared norm in each bin, as `NormCounts`, by items' `scale`."""
-
-    def __init__(self, scale: Floats, bits: int) -> None:
-        super().__init__(_norm_bins(bits))
-        self._squares = scale**2
-
-    def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
-        _count_norms(add_up_values(rows.row, self._squares[rows.item], rows.rows), self.counts)
-
-
-class ItemClippedSums(VectorTable):
-    """The sum of scaled sets, each shortened where its squared norm is above `limit`."""
-
-    def __init__(self, scale: Floats, limit: float) -> None:
-        super().__init__(len(scale))
-        self._own, self._limit = scale, limit
-
-    def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
-        values = self._own[rows.item]
-        squared = add_up_values(rows.row, values**2, rows.rows)
-        long = squared > self._limit
-        factors = np.ones(rows.rows)
-        factors[long] = shrinking(squared[long], self._limit)[:, 0]
-        values = np.trunc(values * factors[rows.row])
-        self.counts += add_up_values(rows.item, values, len(self.counts)).astype(np.int64)
-
-
-def add_up_values(places: Integers, values: Floats, size: int) -> Floats:
-    """Return the sum of whole numbers at each place; float64 even where there are none."""
-    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)

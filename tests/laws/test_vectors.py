@@ -14,9 +14,7 @@ from dfprivacy.measurement.vectors import (
     ClippedSums,
     CoordinateCounts,
     Distances,
-    ItemClippedSums,
     ItemCounts,
-    ItemNormCounts,
     ItemRows,
     NormCounts,
     PairDistances,
@@ -232,14 +230,13 @@ def test_item_tables_are_those_of_dense_rows():
     dense = (np.random.default_rng(3).random((60, 9)) < 0.3).astype(float)
     row, item = np.nonzero(dense)
     sets, scale = ItemRows(60, row, item), np.arange(1.0, 10.0) * 1000
-    shifted = Shifted(np.zeros(9), 20)
-    pairs = [
-        (ItemNormCounts(scale, 20), NormCounts(shifted)),
-        (ItemClippedSums(scale, 9000.0**2), ClippedSums(shifted, 9000.0**2)),
-    ]
-    for sparse, table in pairs:
+    scaled = Shifted(np.zeros(9), 20, scale)
+    for sparse, table in (
+        (NormCounts(scaled), NormCounts(scaled)),
+        (ClippedSums(scaled, 9000.0**2), ClippedSums(scaled, 9000.0**2)),
+    ):
         sparse.add(sets, Buffers())
-        table.add(dense * scale, Buffers())
+        table.add(dense, Buffers())
         np.testing.assert_array_equal(sparse.counts, table.counts)
         assert sparse.rows == table.rows == 60
     counts = ItemCounts(9)
@@ -250,7 +247,8 @@ def test_item_tables_are_those_of_dense_rows():
 def test_sets_without_items_are_rows():
     """Empty sets have norm 0, and add nothing."""
     empty = ItemRows(3, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    norms, sums = ItemNormCounts(np.ones(4), 4), ItemClippedSums(np.ones(4), 1.0)
+    unscaled = Shifted(np.zeros(4), 4)
+    norms, sums = NormCounts(unscaled), ClippedSums(unscaled, 1.0)
     for table in (norms, sums):
         table.add(empty, Buffers())
         assert table.rows == 3

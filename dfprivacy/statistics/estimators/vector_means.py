@@ -26,9 +26,7 @@ from dfprivacy.measurement.vectors import (
     CoordinateCounts,
     Distances,
     Floats,
-    ItemClippedSums,
     ItemCounts,
-    ItemNormCounts,
     NormCounts,
     PairDistances,
     Rotation,
@@ -154,13 +152,12 @@ class Round:
 class Clipping:
     """A clipped sum to compute: its cost and its integers.
 
-    About `rank` rows, and what the choice may be off by, are longer than the threshold. `summed`
-    makes the table of a squared limit. A coordinate of the mean is that of `NoisyMean`; where there
-    may be fewer rows than `needed` it tells nothing.
+    About `rank` rows, and what the choice may be off by, are longer than the threshold. A
+    coordinate of the mean is that of `NoisyMean`; where there may be fewer rows than `needed` it
+    tells nothing.
     """
 
     shifted: Shifted
-    summed: Callable[[float], VectorTable]
     cost: Round
     rank: float
     step: float
@@ -176,7 +173,7 @@ def average_clipped(
     off = margin(clipping.cost.threshold)
     rank = min(math.ceil(clipping.rank + off), int(rows.minimum * MOST_CLIPPED))
     limit = find_squared_limit(relation.threshold(norms, rank, clipping.cost.threshold))
-    sums = clipping.summed(limit)
+    sums = ClippedSums(clipping.shifted, limit)
     yield sums
     factor = relation.sum_factor
     noise = DiscreteGaussian(factor**2 * Fraction(limit) / (2 * clipping.cost.sum))
@@ -207,7 +204,6 @@ def dense_clipping(
     rank = relation.sum_factor * math.sqrt(grid.dimension / (2 * cost.sum))
     return Clipping(
         shifted,
-        lambda limit: ClippedSums(shifted, limit),
         cost,
         rank,
         grid.step,
@@ -514,12 +510,12 @@ class PlanItems:
             weights = (means * (1 - means)) ** (-1 / (float(self.p) + 2))
             left -= self.rho / 10
         scale = np.floor(weights * (2.0**TOP / math.sqrt(float(np.sum(weights**2)))))
-        norms = ItemNormCounts(scale, TOP)
+        scaled = Shifted(np.zeros(self.universe), TOP, scale)
+        norms = NormCounts(scaled)
         yield norms
         threshold = self.rho / 25
         clipping = Clipping(
-            Shifted(np.zeros(self.universe), TOP, scale),
-            lambda limit: ItemClippedSums(scale, limit),
+            scaled,
             Round(threshold, left - threshold),
             math.sqrt(rows.minimum),
             1.0,
