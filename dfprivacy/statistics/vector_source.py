@@ -110,6 +110,14 @@ def _split(block: Block, dimension: int) -> Iterator[Block]:
 def _open(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
     adopted = adopt(frame, columns)
     try:
+        if isinstance(frame, pa.Table) and not columns.keys:
+            chosen = frame.select([str(label) for label in question.labels])
+            return _arrow_source(chosen.schema, chosen.to_batches, question, adopted)
+        if isinstance(frame, pl.DataFrame) and not columns.keys:
+            values = frame.select(list(question.labels))
+            _require_arrow_integers(values.dtypes, question.labels)
+            table = values.to_arrow()
+            return _arrow_source(table.schema, table.to_batches, question, adopted)
         return _adopt_source(adopted, question)
     except BaseException:
         adopted.close()
@@ -122,26 +130,6 @@ def _(frame: pa.RecordBatchReader, question: MeanVector, columns: Columns) -> Ve
         "a record batch reader can be read once, and a mean of vectors reads several times",
         hint="pass reader.read_all(), or the file or relation behind it",
     )
-
-
-@_open.register
-def _(frame: pa.Table, question: MeanVector, columns: Columns) -> VectorSource:
-    if columns.keys:
-        return _open.dispatch(object)(frame, question, columns)
-    adopted = adopt(frame, columns)  # its checks of the columns
-    adopted.close()
-    chosen = frame.select([str(label) for label in question.labels])
-    return _arrow_source(chosen.schema, chosen.to_batches, question, adopted)
-
-
-@_open.register
-def _(frame: pl.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
-    if columns.keys:
-        return _open.dispatch(object)(frame, question, columns)
-    adopted, chosen = adopt(frame, columns), frame.select(list(question.labels))
-    _require_arrow_integers(chosen.dtypes, question.labels)
-    table = chosen.to_arrow()
-    return _arrow_source(table.schema, table.to_batches, question, adopted)
 
 
 @_open.register
