@@ -43,27 +43,6 @@ class NoisyRows:
 
 
 @dataclass(frozen=True)
-class Middle:
-    """The middle of some rows: a bin lies beyond it if `times` the rows up to it exceed `half`.
-
-    A neighbor moves the difference by at most `moves`.
-    """
-
-    times: int
-    half: int
-    moves: int
-
-    def score(self, upto: Integers) -> Integers:
-        """Return an integer that grows with the rows up to a bin: positive beyond the middle."""
-        return self.times * upto - self.half
-
-
-def public_middle(total: int) -> Middle:
-    """Return the middle of values of which everybody knows how many there are."""
-    return Middle(1, total // 2, 1)  # a neighbor has one value in another place
-
-
-@dataclass(frozen=True)
 class Relation:
     """A neighbor relation on tables of vectors.
 
@@ -78,10 +57,6 @@ class Relation:
     keeps_incomplete: bool
     secret_rows: bool
 
-    def median(self, rows: int) -> Middle:
-        """Return the middle of so many rows, whose number may be secret."""
-        return Middle(2, rows, self.median_moves)
-
     def count_rows(
         self, rows: NoisyRows | None, exact: int, rho: Fraction
     ) -> tuple[NoisyRows, Fraction]:
@@ -94,22 +69,26 @@ class Relation:
         noisy = add_to(np.array([exact], np.int64), noise)
         return NoisyRows(int(noisy[0]), noise), rho
 
-    def search(self, counts: Integers, middle: Middle, rho: Fraction) -> Integers:
-        """Return a bin for each coordinate, from 0, by a binary search over noisy counts.
+    def search(
+        self, counts: Integers, values: int, rho: Fraction, *, is_public: bool = False
+    ) -> Integers:
+        """Return the bin of the median of each coordinate, by a binary search over noisy counts.
 
         A row of `counts` has the rows below, in each of 2**T bins, and above. Secret. Each of T
-        steps costs rho / T for all coordinates together.
+        steps costs rho / T for all coordinates together. If the number of `values` `is_public`, a
+        neighbor has one value in another place.
         """
+        times, half, moves = (1, values // 2, 1) if is_public else (2, values, self.median_moves)
         size, width = counts.shape[0], counts.shape[1] - 2
         upto = np.cumsum(counts, axis=1)
         low, every = np.zeros(size, np.int64), np.arange(size)
         if width == 1:
             return low
         step = Rho(rho).share(Fraction(1, size * (width.bit_length() - 1)))
-        noise = step.noise(middle.moves, middle.moves**2)
+        noise = step.noise(moves, moves**2)
         while width > 1:
             width //= 2
-            scores = middle.score(upto[every, low + width])  # up to bin low + width - 1
+            scores = times * upto[every, low + width] - half  # up to bin low + width - 1
             low += np.where(add_to(scores, noise) <= 0, width, 0)
         return low
 
@@ -171,8 +150,8 @@ def coordinate_medians(
         table = make(windows)
         yield table
         rows = rows or table.rows
-        median = relation.median(table.rows)
-        chosen = relation.search(table.counts, median, rho * Fraction(halvings_of_pass, total))
+        part = rho * Fraction(halvings_of_pass, total)
+        chosen = relation.search(table.counts, table.rows, part)
         if index + 1 < len(halvings):
             windows = windows.within(chosen, 1 << halvings[index + 1])
     return windows.middles(chosen), rows

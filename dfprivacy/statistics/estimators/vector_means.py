@@ -49,7 +49,6 @@ from dfprivacy.statistics.estimators.private_quantiles import (
     Relation,
     coordinate_medians,
     margin,
-    public_middle,
     rows_for_medians,
 )
 
@@ -378,7 +377,7 @@ class Spread:
 def _of_pairs(spread: Spread, rho: Fraction, relation: Relation, pairs: int) -> Deviations:
     table = PairDistances(spread.grid.dimension, spread.bits, pairs)
     yield table
-    chosen = relation.search(table.counts, public_middle(table.groups), rho)
+    chosen = relation.search(table.counts, table.groups, rho, is_public=True)
     return find_bin_middle(chosen) / 2**0.5
 
 
@@ -388,7 +387,7 @@ def gaussian_deviations(spread: Spread, rho: Fraction, relation: Relation) -> De
         return (yield from _of_pairs(spread, rho, relation, 1)) / NORMAL_MEDIAN
     table = Distances(spread.center, spread.bits)
     yield table
-    chosen = relation.search(table.counts, relation.median(table.rows), rho)
+    chosen = relation.search(table.counts, table.rows, rho)
     return find_bin_middle(chosen) / NORMAL_MEDIAN
 
 
@@ -410,7 +409,8 @@ def generic_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Dev
         lambda size: random_labels(size, buckets),
     )
     yield table
-    return find_bin_middle(relation.search(table.distances(), public_middle(buckets), rho))
+    chosen = relation.search(table.distances(), buckets, rho, is_public=True)
+    return find_bin_middle(chosen)
 
 
 PLAN_HALVINGS = (10, 10)
