@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -346,8 +346,6 @@ def first_windows(size: int, bits: int, halvings: Halvings) -> Windows:
     return Windows(ends, bits + 1 - halvings[0], 1 << halvings[0])
 
 
-Deviations = Generator[VectorTable, None, Floats]
-
 NORMAL_MEDIAN = statistics.NormalDist().inv_cdf(0.75)
 """The median of |x| for a standard normal x, 0.6745."""
 
@@ -360,68 +358,8 @@ MOST_SUMS = 2**24
 """Buckets times dimension: a quarter of a GiB of sums and squares."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Where spreads are measured: the grid, the private center, and the number of rows so far."""
-
-    grid: VectorGrid
-    center: Floats
-    rows: NoisyRows
-
-    @property
-    def bits(self) -> int:
-        """Distances are below 2**bits."""
-        return self.grid.bits + 2
-
-
-def _of_pairs(spread: Spread, rho: Fraction, relation: Relation, pairs: int) -> Deviations:
-    table = PairDistances(spread.grid.dimension, spread.bits, pairs)
-    yield table
-    chosen = relation.search(table.counts, table.groups, rho, is_public=True)
-    return find_bin_middle(chosen) / 2**0.5
-
-
-def gaussian_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
-    """Return sigma_j by the median of |x_j - center_j|, or of |x_j - x'_j| over pairs."""
-    if spread.rows.noise is None:
-        return (yield from _of_pairs(spread, rho, relation, 1)) / NORMAL_MEDIAN
-    table = Distances(spread.center, spread.bits)
-    yield table
-    chosen = relation.search(table.counts, table.rows, rho)
-    return find_bin_middle(chosen) / NORMAL_MEDIAN
-
-
-def generic_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
-    """Return sigma_j up to a constant factor, for any data with a bounded fourth moment.
-
-    The median over groups of the sample deviation of a few rows; no factor corrects it for a law.
-    Under add-remove each row draws its bucket, independently of all others, and the number of
-    buckets follows from the noisy number of rows; under replace groups are consecutive rows.
-    """
-    if spread.rows.noise is None:
-        return (yield from _of_pairs(spread, rho, relation, PAIRS))
-    bucket_limit = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
-    buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), bucket_limit)
-    table = BucketSpreads(
-        spread.center,
-        buckets,
-        spread.bits,
-        lambda size: random_labels(size, buckets),
-    )
-    yield table
-    chosen = relation.search(table.distances(), buckets, rho, is_public=True)
-    return find_bin_middle(chosen)
-
-
 PLAN_HALVINGS = (10, 10)
 BETA = 0.1
-
-ROWS_A_VALUE = {"gaussian": 1, "generic": ROWS_A_BUCKET}
-
-DEVIATIONS: dict[str, Callable[[Spread, Fraction, Relation], Deviations]] = {
-    "gaussian": gaussian_deviations,
-    "generic": generic_deviations,
-}
 
 
 @dataclass(frozen=True)
@@ -438,19 +376,15 @@ class PlanMean:
     relation: Relation
     p: Fraction = Fraction(2)
     deviations: str = "gaussian"
-    median_halvings: Halvings = PLAN_HALVINGS
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for medians, spreads, norms and sums; return the mean."""
-        windows = first_windows(self.grid.dimension, self.grid.bits, self.median_halvings)
+        windows = first_windows(self.grid.dimension, self.grid.bits, PLAN_HALVINGS)
         center, exact = yield from coordinate_medians(
-            windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.relation
+            windows, CoordinateCounts, PLAN_HALVINGS, self.rho / 16, self.relation
         )
         rows, paid = self.relation.count_rows(rows, exact, self.rho * COUNT_SHARE)
-        spread = Spread(self.grid, center, rows)
-        deviation = yield from DEVIATIONS[self.deviations](
-            spread, self.rho * Fraction(3, 16), self.relation
-        )
+        deviation = yield from self._find_deviations(center, rows)
         shifted = self._shift_rows(center, deviation)
         norms = NormCounts(shifted)
         yield norms
@@ -460,6 +394,36 @@ class PlanMean:
             rank=math.sqrt(rows.minimum),
         )
         return (yield from average_clipped(norms.counts, clipping, rows, self.relation))
+
+    def _find_deviations(
+        self, center: Floats, rows: NoisyRows
+    ) -> Generator[VectorTable, None, Floats]:
+        """Return sigma_j by the median of |x_j - center_j|, or of |x_j - x'_j| over pairs.
+
+        In generic data with a bounded fourth moment it is the median over groups of the sample
+        deviation of a few rows, up to a constant factor; no factor corrects it for a law. Under
+        add-remove each row draws its bucket, independently of all others, and the number of buckets
+        follows from the noisy number of rows; under replace groups are consecutive rows.
+        """
+        size, bits, rho = self.grid.dimension, self.grid.bits + 2, self.rho * Fraction(3, 16)
+        is_generic = self.deviations == "generic"
+        factor = 1.0 if is_generic else NORMAL_MEDIAN
+        if rows.noise is None:
+            pairs = PairDistances(size, bits, PAIRS if is_generic else 1)
+            yield pairs
+            chosen = self.relation.search(pairs.counts, pairs.groups, rho, is_public=True)
+            return find_bin_middle(chosen) / 2**0.5 / factor
+        if not is_generic:
+            distances = Distances(center, bits)
+            yield distances
+            chosen = self.relation.search(distances.counts, distances.rows, rho)
+            return find_bin_middle(chosen) / factor
+        bucket_limit = min(MOST_BUCKETS, max(MOST_SUMS // size, 1))
+        buckets = min(max(rows.value // ROWS_A_BUCKET, 1), bucket_limit)
+        spreads = BucketSpreads(center, buckets, bits, lambda many: random_labels(many, buckets))
+        yield spreads
+        chosen = self.relation.search(spreads.distances(), buckets, rho, is_public=True)
+        return find_bin_middle(chosen)
 
     def _shift_rows(self, center: Floats, deviation: Floats) -> Shifted:
         """Return rows scaled to the universe of their norms; everything in it is public by now.
@@ -474,10 +438,10 @@ class PlanMean:
 
     def _count_needed_rows(self) -> int:
         relation, size = self.relation, self.grid.dimension
-        medians = rows_for_medians(size, sum(self.median_halvings), self.rho / 16, relation)
+        medians = rows_for_medians(size, sum(PLAN_HALVINGS), self.rho / 16, relation)
         halvings = distance_bins(self.grid.bits + 2).bit_length() - 1
         spreads = rows_for_medians(size, halvings, self.rho * Fraction(3, 16), relation)
-        return max(medians, spreads * ROWS_A_VALUE[self.deviations])
+        return max(medians, spreads * (ROWS_A_BUCKET if self.deviations == "generic" else 1))
 
 
 TOP = 26
