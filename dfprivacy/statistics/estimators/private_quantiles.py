@@ -10,14 +10,21 @@ sets of vectors are, and what follows for sensitivities. Proofs: docs/how-to/vec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.measurement.vectors import Floats, Integers, VectorTable, Windows
+from dfprivacy.measurement.vectors import (
+    CoordinateCounts,
+    Floats,
+    Integers,
+    Rotation,
+    VectorTable,
+    Windows,
+)
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.noise.race import Runs
@@ -40,6 +47,9 @@ class NoisyRows:
         """Return numbers between which the rows lie, up to a probability."""
         half = 0 if self.noise is None else self.noise.quantile(outside)
         return max(self.value - half, 0), self.value + half
+
+
+Halvings = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,31 @@ class Relation:
             low += np.where(add_to(scores, noise) <= 0, width, 0)
         return low
 
+    def find_medians(
+        self,
+        size: int,
+        bits: int,
+        halvings: Halvings,
+        rho: Fraction,
+        rotation: Rotation | None = None,
+    ) -> Generator[VectorTable, None, tuple[Floats, int]]:
+        """Return the median of each coordinate, and the exact number of rows of the first pass.
+
+        Coordinates lie between -2**bits and 2**bits. Each pass splits the bin chosen by the one
+        before into 2**h bins, h in `halvings`, and costs h parts of rho. The number of rows is
+        secret.
+        """
+        windows = Windows(np.full(size, -math.ldexp(1.0, bits)), bits + 1, 1)
+        chosen, rows = np.zeros(size, np.int64), 0
+        for halvings_of_pass in halvings:
+            windows = windows.within(chosen, 1 << halvings_of_pass)
+            table = CoordinateCounts(windows, rotation)
+            yield table
+            rows = rows or table.rows
+            part = rho * Fraction(halvings_of_pass, sum(halvings))
+            chosen = self.search(table.counts, table.rows, part)
+        return windows.middles(chosen), rows
+
     def threshold(self, counts: Integers, rank: int, rho: Fraction) -> int:
         """Return a bin, beyond which about `rank` rows lie: the exponential mechanism over bins.
 
@@ -121,9 +156,6 @@ def margin(rho: Fraction) -> float:
     return 2 * SURE / math.sqrt(8 * rho)
 
 
-Halvings = tuple[int, ...]
-
-
 def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation) -> int:
     """Return the number of rows below which medians of `size` coordinates are mostly noise.
 
@@ -131,27 +163,3 @@ def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation
     thousands of counts, and one that runs off spoils the center.
     """
     return math.ceil(5 * relation.median_moves * math.sqrt(size * halvings / (2 * rho)))
-
-
-def coordinate_medians(
-    windows: Windows,
-    make: Callable[[Windows], VectorTable],
-    halvings: Halvings,
-    rho: Fraction,
-    relation: Relation,
-) -> Generator[VectorTable, None, tuple[Floats, int]]:
-    """Return the median of each coordinate, and the exact number of rows of the first pass.
-
-    Each pass splits the bin chosen by the one before into 2**h bins, h in `halvings`, and costs h
-    parts of rho. The number of rows is secret.
-    """
-    total, rows = sum(halvings), 0
-    for index, halvings_of_pass in enumerate(halvings):
-        table = make(windows)
-        yield table
-        rows = rows or table.rows
-        part = rho * Fraction(halvings_of_pass, total)
-        chosen = relation.search(table.counts, table.rows, part)
-        if index + 1 < len(halvings):
-            windows = windows.within(chosen, 1 << halvings[index + 1])
-    return windows.middles(chosen), rows

@@ -23,7 +23,6 @@ from dfprivacy.accounting.loss import Rho
 from dfprivacy.measurement.vectors import (
     BucketSpreads,
     ClippedSums,
-    CoordinateCounts,
     Distances,
     Floats,
     ItemCounts,
@@ -33,7 +32,6 @@ from dfprivacy.measurement.vectors import (
     Shifted,
     VectorGrid,
     VectorTable,
-    Windows,
     distance_bins,
     find_bin_middle,
     find_squared_limit,
@@ -47,7 +45,6 @@ from dfprivacy.statistics.estimators.private_quantiles import (
     Halvings,
     NoisyRows,
     Relation,
-    coordinate_medians,
     margin,
     rows_for_medians,
 )
@@ -318,12 +315,12 @@ class ShiftedMean:
         """Ask for rotated counts, norms and sums; return the mean."""
         size = pad_size(self.grid.dimension)
         rotation = Rotation(random_signs(size), self.grid.dimension)
-        turned, _ = yield from coordinate_medians(
-            first_windows(size, self.grid.bits + self.reach.bit_length() - 1, self.median_halvings),
-            lambda windows: CoordinateCounts(windows, rotation),
+        turned, _ = yield from self.relation.find_medians(
+            size,
+            self.grid.bits + self.reach.bit_length() - 1,
             self.median_halvings,
             self.rho / 4,
-            self.relation,
+            rotation,
         )
         center = np.clip(np.rint(rotation.undo(turned)), -self.grid.largest, self.grid.largest)
         shifted = Shifted(center, self.grid.bits + 1)
@@ -338,12 +335,6 @@ class ShiftedMean:
     def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
         """Return the cost of the mean, after `counted` for the number of rows."""
         return Round(self.rho * Fraction(3, 16), self.rho * Fraction(9, 16) - counted)
-
-
-def first_windows(size: int, bits: int, halvings: Halvings) -> Windows:
-    """Return 2**h bins that cover -2**bits to 2**bits for each coordinate, h the first halving."""
-    ends = np.full(size, -math.ldexp(1.0, bits))
-    return Windows(ends, bits + 1 - halvings[0], 1 << halvings[0])
 
 
 NORMAL_MEDIAN = statistics.NormalDist().inv_cdf(0.75)
@@ -379,9 +370,8 @@ class PlanMean:
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for medians, spreads, norms and sums; return the mean."""
-        windows = first_windows(self.grid.dimension, self.grid.bits, PLAN_HALVINGS)
-        center, exact = yield from coordinate_medians(
-            windows, CoordinateCounts, PLAN_HALVINGS, self.rho / 16, self.relation
+        center, exact = yield from self.relation.find_medians(
+            self.grid.dimension, self.grid.bits, PLAN_HALVINGS, self.rho / 16
         )
         rows, paid = self.relation.count_rows(rows, exact, self.rho * COUNT_SHARE)
         deviation = yield from self._find_deviations(center, rows)
