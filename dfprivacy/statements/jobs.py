@@ -637,8 +637,9 @@ class Job:
             for line in (*notes, *self._list_orders(plan, answered)):
                 log_note(line)
                 lines.append(line)
-        drawn = releases.tables
-        table = _query_answers(lambda: resulting(self.script, drawn, self.engine), drawn)
+        table = _query_answers(
+            lambda: resulting(self.script, releases.tables, self.engine), releases.tables
+        )
         if self.script.target is not None:
             self.source.make(self.script.target, table)
         if self.script.rest is None:
