@@ -29,6 +29,7 @@
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
+    |   |-- ReleasedQueryError                    a query over released answers failed
     |   `-- EngineSpaceError                      no room in memory or for temporary files
     |       `-- EngineMemoryError                 its memory does not suffice, the disk has room
     |-- EntropyError              (OSError)       no random bytes, or noise outside of a release
@@ -39,7 +40,8 @@ or a DatabaseError. Of the latter a DataError, IntegrityError, InternalError, Op
 (machines, files and budgets) or ProgrammingError (the call).
 
 A message names the failure, then "Hint:" and a fix that runs. No message depends on a row:
-it speaks of arguments, declared dtypes and column names only.
+it speaks of arguments, declared dtypes and column names only, and where a query over released
+answers fails, of these.
 
 Every public call is a `boundary`: it returns, or raises one of these, a plain KeyboardInterrupt, or
 a MemoryError of a fixed text. Other errors that an engine, a library or an object of the caller

@@ -367,8 +367,8 @@ NO_ENGINES |= {"yaml.MarkedYAMLError", "yaml.YAMLError"}
 """Errors that speak of files that the caller has written, not of data."""
 
 
-WITHOUT_ROWS = {"server/catalog.py"}
-"""Files whose databases hold no row of the data."""
+WITHOUT_ROWS = {"server/catalog.py", "statements/jobs.py run_query"}
+"""Files whose databases hold no row of the data, and a function that queries released answers."""
 
 
 def handlers():
@@ -376,17 +376,21 @@ def handlers():
     for path in FILES:
         parts = path.parts
         name = "/".join(parts[parts.index("dfprivacy") + 1 :] if ROOT in path.parents else parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        innermost = {node: function.name for function in functions for node in ast.walk(function)}
+        for node in ast.walk(tree):
             if isinstance(node, ast.ExceptHandler) and node.name:
                 kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-                yield name, {ast.unparse(kind) for kind in kinds}, node
+                owner = f"{name} {innermost.get(node, '')}"
+                yield name, owner, {ast.unparse(kind) for kind in kinds}, node
 
 
 def test_no_message_is_made_of_what_an_engine_has_written():
     """An error that may be an engine's is kept, or handed on, and never read."""
-    for name, kinds, handler in handlers():
+    for name, owner, kinds, handler in handlers():
         last = {kind.rpartition(".")[2] for kind in kinds}
-        if last <= OURS or kinds <= NO_ENGINES or name in WITHOUT_ROWS:
+        if last <= OURS or kinds <= NO_ENGINES or {name, owner} & WITHOUT_ROWS:
             continue
         allowed_nodes = []
         for node in ast.walk(handler):
