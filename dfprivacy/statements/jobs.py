@@ -607,6 +607,10 @@ class Job:
 
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type."""
+        names = self.empty.column_names
+        for name in names:  # before the charge: no frame would have a place for both
+            if names.count(name) > 1:
+                raise refuse("two columns in the result", twice=name)
         table, origin = self.release()
         last = 0 if self.script.rest else -1
         tables = [plan.statement.compiler.tables.protected for plan in self.plans]
