@@ -367,6 +367,20 @@ def ask_sql(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: s
     return dfp.sql(write_statement(case), t=frame, **statement_terms(case), **account)
 
 
+JOINED = """FROM (SELECT t.* FROM t JOIN owners USING (u) QUALIFY
+    row_number() OVER (PARTITION BY u ORDER BY x) <= 1000) AS joined"""
+
+
+def ask_joined(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
+    """Release a statement that joins rows with a table of their owners, and numbers them."""
+    owners = pa.table({"u": table["u"].unique()})
+    terms = statement_terms(case) | {"ledger": ledger, "dataset": dataset}
+    schema = dfp.Schema(unit=f"owners.{terms.pop('unit')}", links={"t.u": "owners.u"})
+    statement = write_statement(case).replace("FROM t", JOINED)
+    frame = SOURCES[case.source](places, table)
+    return dfp.sql(statement, t=frame, owners=owners, schema=schema, **terms)
+
+
 def ask_connection(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
     """Release a statement through a connection of PEP 249."""
     frame = SOURCES[case.source](places, table)
@@ -457,7 +471,7 @@ def contents(path: Path) -> str | None:
 Entry = Callable[[Case, Places, pa.Table, Any, str], Any]
 ENTRIES: Mapping[str, Entry] = {
     "frame": ask_frame, "sql": ask_sql, "files": ask_files, "functions": ask_functions,
-    "connect": ask_connection, "command": ask_command, "job": ask_job,
+    "connect": ask_connection, "joined": ask_joined, "command": ask_command, "job": ask_job,
 }  # fmt: skip
 UNITS: Mapping[str, dict[str, Any]] = {
     "rows": {},
@@ -469,7 +483,7 @@ UNITS: Mapping[str, dict[str, Any]] = {
 }
 KEYS = {"whole": None, "public": LISTED, "secret": None}
 LOSSES = ("epsilon 1", "epsilon 30", "rho 0.5", "rho 40")
-STATEMENTS = {"sql", "functions", "connect"}
+STATEMENTS = {"sql", "functions", "connect", "joined"}
 COMMANDS = {"command", "job"}
 
 DIMENSIONS: Mapping[str, Sequence[str]] = {
@@ -506,6 +520,8 @@ def is_possible(values: Mapping[str, str]) -> bool:
             values.get("unit", "rows") == "rows" and source in {"duckdb", None} and keys != "public"
         )
     if entry == "connect" and "batches" in str(source):
+        return False
+    if entry == "joined" and (values.get("unit") == "rows" or source in {"csv", "pandas"}):
         return False
     if entry in COMMANDS and source not in {"csv", "parquet", None}:
         return False
