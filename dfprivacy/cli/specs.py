@@ -735,7 +735,7 @@ class ReleaseSpec:
             return solve_target(target, self._open_terms, partial(self._explain_under, rows))[0]
 
     def _columns(self) -> AbstractContextManager[Any]:
-        """Return a block with rows, where declared columns decide what is asked."""
+        """Open the rows if a question or a condition depends on declared types."""
         knows_bounds = not any(getattr(q, "finds_bounds", True) for q in self.questions.values())
         is_free = knows_bounds and self.where is None
         return nullcontext() if is_free else open_rows(self.source, self.where)

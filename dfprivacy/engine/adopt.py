@@ -37,7 +37,6 @@ from dfprivacy.engine.embedded import (
 from dfprivacy.engine.files import (
     DataFiles,
     RowCondition,
-    find_durations,
     list_data_files,
     open_source,
     quote,
@@ -631,7 +630,8 @@ def _of_file(
     path = named if isinstance(named, Path) else None
     footer = read_footer(source)
     types = {} if footer is None else _find_moment_types(footer.schema, columns.names())
-    require_same_durations(source, find_durations(source, columns.names()))
+    durations = {str(name): kind for name, kind in types.items() if pa.types.is_duration(kind)}
+    require_same_durations(source, durations)
     adopted = _adopt_named(nw.from_native(rows), columns, _identity, connection, types=types)
     is_small = footer is not None and footer.is_small
     adopted = replace(adopted, from_files=not is_small, path=path)

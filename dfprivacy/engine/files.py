@@ -221,7 +221,7 @@ def find_durations(source: object, named: Iterable[Hashable]) -> dict[str, pa.Da
 
 
 def require_same_durations(source: object, types: Mapping[str, pa.DataType]) -> None:
-    """Refuse Parquet files of which one declares other durations than these of the first one.
+    """Refuse Parquet files if a later file declares a duration with another unit than the first.
 
     Raises
     ------

@@ -351,7 +351,7 @@ class Linear:
         return replace(exact, l1=k + slack, l2_squared=(k + slack) ** 2)
 
     def expect(self, rows: Floats) -> Floats:
-        """Return the sums of so many rows with independent values that are spread evenly."""
+        """Return the expected sums of `rows` rows, whose values are independent and uniform."""
         added = [Fraction(1), *(term.expected for term in self.source.terms)]
         pairs = (zip(row, added, strict=True) for row in self.matrix)
         return np.outer([float(sum(factor * term for factor, term in row)) for row in pairs], rows)
