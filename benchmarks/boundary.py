@@ -49,6 +49,7 @@ import pyarrow.parquet as pq
 import dfprivacy as dfp
 from benchmarks import ledger_faults
 from dfprivacy.accounting.spending import NoAccount
+from dfprivacy.engine.text_files import LEFT_OUT
 from dfprivacy.errors import _INSIDE
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.tables import find_origin
@@ -557,7 +558,7 @@ def sample_cases(tried: Iterable[Any], sample: int) -> list[Any]:
     return sorted(tried, key=lambda item: zlib.crc32(repr(item).encode()))[::sample]
 
 
-dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # which warn once in a process
+dfp.errors.WARNED.update({"epsilon", "delta", "keys", LEFT_OUT})  # which warn once in a process
 PAID: list[Any] = []
 
 

@@ -34,6 +34,7 @@ import numpy as np
 
 import dfprivacy as dfp
 from benchmarks.releases import plain
+from dfprivacy.engine.text_files import LEFT_OUT
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
@@ -46,7 +47,7 @@ ABOUT = (
 COINS = ("random_signs", "random_labels")
 """Draws that no exact value enters."""
 
-dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # which warn once in a process
+dfp.errors.WARNED.update({"epsilon", "delta", "keys", LEFT_OUT})  # which warn once in a process
 
 
 class MismatchError(Exception):
