@@ -56,7 +56,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -240,13 +240,15 @@ class EngineError(OperationalError, RuntimeError):
 class ReleasedQueryError(EngineError):
     """A query over released answers failed, and the charge stays.
 
-    The message may have what DuckDB says. `released` are the answers: an Arrow table, or a list of
-    them where the query reads several. None where a command prints them.
+    The message may have what DuckDB says. `released` are the answers that the query reads, one
+    Arrow table a release. It is empty where a command prints them.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, released: Any = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str | None = None, released: Sequence[Any] = ()
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.released = released
+        self.released = tuple(released)
 
 
 class EngineSpaceError(EngineError):

@@ -32,6 +32,7 @@ from dfprivacy.cli.output import (
     ENDS,
     answers_table,
     check_output,
+    print_answers,
     show_line,
     show_lines,
     write_table,
@@ -50,7 +51,12 @@ from dfprivacy.cli.specs import (
 )
 from dfprivacy.engine.returning import write_csv
 from dfprivacy.engine.text_files import FORM
-from dfprivacy.errors import InvalidKeysError, InvalidQuestionError, OutputError
+from dfprivacy.errors import (
+    InvalidKeysError,
+    InvalidQuestionError,
+    OutputError,
+    ReleasedQueryError,
+)
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
@@ -393,7 +399,11 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     if values["explain"]:
         show_lines(Console(), spec.explain())
         return
-    answers, output = spec.release(spec.terms), values["output"]
+    output = values["output"]
+    try:
+        answers = spec.release(spec.terms)
+    except ReleasedQueryError as error:
+        print_answers(error)
     if spec.source.query is None and spec.described is None:
         unit = spec.privacy_unit
         whose = "a row" if unit is None else f"all rows of one {unit.column}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from rich.console import Console
@@ -25,6 +26,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
     OutputError,
+    ReleasedQueryError,
 )
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.release.plan import NOTE
@@ -134,6 +136,14 @@ def put_file(output: Path, fill: Callable[[Path], object]) -> None:
             hint="make room, or choose a directory in which you may write; then run again: what "
             "a job has paid for is repeated",
         ) from None
+
+
+def print_answers(error: ReleasedQueryError) -> NoReturn:
+    """Print the answers over which a query has failed, and raise its error without them."""
+    for table in error.released:
+        write_csv(table, sys.stdout)
+    hint = "the answers are paid for, and printed as CSV"
+    raise ReleasedQueryError(error.message, hint=hint) from None
 
 
 def show_error(console: Console, message: str, hint: str | None) -> None:

@@ -26,12 +26,18 @@ from rich.console import Console
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.accounting.memory import digest_files, release_bytes
+from dfprivacy.accounting.memory import (
+    FAILURE,
+    digest_files,
+    read_released_table,
+    release_bytes,
+)
 from dfprivacy.cli.options import options, read_named_values, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED_CODE,
     answers_table,
     find_hint,
+    print_answers,
     put_file,
     require_folder,
     show_error,
@@ -51,6 +57,7 @@ from dfprivacy.errors import (
     LedgerFileError,
     MissingColumnError,
     OutputError,
+    ReleasedQueryError,
     UnsupportedFrameError,
     hold_notes,
     publish_error,
@@ -135,9 +142,10 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     Print a sentence about it, or log its outputs and its cost.
 
     Each release is charged to its ledger once, however often the run is killed or repeated, and
-    all its outputs hold the one table that the ledger keeps. Only an error between the charge and
-    what the ledger keeps uses the charge up: it may tell something about the draw. When an engine,
-    a ledger or a disk fails on the way, to run again finishes what was not.
+    all its outputs hold the one table that the ledger keeps. Where the query over its answers
+    fails, these are kept and printed. Any other error between the charge and what the ledger keeps
+    uses the charge up: it may tell something about the draw. When an engine, a ledger or a disk
+    fails on the way, to run again finishes what was not.
     """
     release, ledger = step.release, step.ledger
     answer = remembered = ledger.read_release()
@@ -153,6 +161,10 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
         answer, notes = _answer_to_keep(step)
         for note in notes:
             log.warn(note)
+    reason = (answer.schema.metadata or {}).get(FAILURE)
+    if reason is not None:
+        tables = [read_released_table(content) for content in answer["answers"].to_pylist()]
+        print_answers(ReleasedQueryError(reason.decode(), released=tables))
     paid = ledger.find_payment()
     for output in release.outputs:
         note = _note(job, step, output, paid)
@@ -191,7 +203,11 @@ def _answer_to_keep(step: Step) -> tuple[pa.Table, list[str]]:
 
 
 def make_release(step: Step) -> pa.Table:
-    """Return a release, paid for; nobody may see it before the ledger has kept it."""
+    """Return a release, paid for; nobody may see it before the ledger has kept it.
+
+    Where the query over its answers fails, return these with the error in the metadata: the ledger
+    keeps them, too, so that to run again draws nothing.
+    """
     release, budget = step.release, step.release.budget
     with in_time_zone(release.timezone or UTC):
         terms = replace(
@@ -201,7 +217,11 @@ def make_release(step: Step) -> pa.Table:
             period=budget.period,
             analyst=budget.analyst,
         )
-        return answers_table(release.release(terms))
+        try:
+            return answers_table(release.release(terms))
+        except ReleasedQueryError as error:
+            contents = [release_bytes(table) for table in error.released]
+            return pa.table({"answers": contents}, metadata={FAILURE: error.message})
 
 
 def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:

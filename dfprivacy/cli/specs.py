@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -42,7 +41,7 @@ from dfprivacy.engine.embedded import (
     set_time_zone,
 )
 from dfprivacy.engine.files import declare_file, open_source, require_local
-from dfprivacy.engine.returning import frame_table, write_csv
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import run_guarded
 from dfprivacy.engine.snapshots import Snapshot, table_format
 from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, is_text_name, with_form
@@ -52,7 +51,6 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     MissingColumnError,
     RefusedStatementError,
-    ReleasedQueryError,
     UnsupportedFrameError,
     silent,
 )
@@ -777,21 +775,10 @@ class ReleaseSpec:
 
     @silent()
     def release(self, terms: Terms) -> Any:
-        """Release the answers: a table, or numbers by name where there are no groups.
-
-        Those over which a query fails are printed.
-        """
+        """Release the answers: a table, or numbers by name where there are no groups."""
         if self.source.query is not None:
             with self.open_statement(terms) as statement:
-                try:
-                    return with_origin(*statement.release())
-                except ReleasedQueryError as error:
-                    reason, tables = error.message, error.released
-                for table in [tables] if isinstance(tables, pa.Table) else tables:
-                    write_csv(table, sys.stdout)
-                raise ReleasedQueryError(
-                    reason, hint="the answers are paid for, and printed as CSV"
-                )
+                return with_origin(*statement.release())
         keys = None
         if self.keys is not None:
             keys = self.keys.type_keys(column_types(self.source), self.by)

@@ -401,7 +401,7 @@ def _query_answers(query: Callable[[], pa.Table], released: Sequence[pa.Table]) 
     raise ReleasedQueryError(
         f"the query over the released answers fails: {reasons[0]}",
         hint="the answers are charged: in Python they are the error's own `released`",
-        released=released[0] if len(released) == 1 else list(released),
+        released=released,
     )
 
 

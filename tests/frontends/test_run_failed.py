@@ -160,3 +160,28 @@ def test_names_go_with_their_files():
     assert not paid_before("{t: rows.parquet, u: other.parquet}")
     assert paid_before("{u: other.parquet, t: rows.parquet}")
     assert not paid_before("{u: rows.parquet, t: other.parquet}")
+
+
+FAILING = "SELECT (n || ' rows')::INTEGER AS n FROM (SELECT dp_count(*) AS n FROM t)"
+
+
+def test_a_query_that_fails_over_answers_is_paid_once():
+    """The answers are kept: each run prints the same ones, says the same and spends nothing more.
+
+    A corrected query is another release.
+    """
+    text = TEXT.replace("    keys: [a, b]\n", "")
+    Path("release.yml").write_text(text.format(query=FAILING, tables=ONE))
+    results = [command("run", "release.yml") for _ in range(3)]
+    for result in results:
+        assert (result.exit_code, result.stderr) == (1, results[0].stderr)
+        assert result.stdout == results[0].stdout
+    assert pl.read_csv(results[0].stdout.encode()).columns == ["n"]
+    assert "Could not convert string" in results[0].stderr
+    assert not Path("counts.csv").exists()
+    assert charges() == 1
+    Path("release.yml").write_text(
+        text.format(query=FAILING.replace(" || ' rows'", ""), tables=ONE)
+    )
+    assert command("run", "release.yml").exit_code == 0
+    assert charges() == 2

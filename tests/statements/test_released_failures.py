@@ -39,7 +39,8 @@ def test_a_failure_does_not_depend_on_rows(statement, tmp_path):
         terms = {"ledger": ledger, "dataset": "d", "keys": ["a", "b"], "epsilon": 1}
         with pytest.raises(dfp.EngineError) as caught:
             dfp.sql(f"{statement} FROM {RELEASED}", t=frame, **terms)
-        assert caught.value.released["k"].to_pylist() == ["a", "b"]  # what is paid for
+        (answers,) = caught.value.released
+        assert answers["k"].to_pylist() == ["a", "b"]  # what is paid for
         outcomes.add((str(caught.value), ledger.spent("d")))
     assert len(outcomes) == 1
     assert outcomes.pop()[1].epsilon == 1
