@@ -607,10 +607,6 @@ class Job:
 
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type."""
-        names = self.empty.column_names
-        for name in names:  # before the charge: no frame would have a place for both
-            if names.count(name) > 1:
-                raise refuse("two columns in the result", twice=name)
         table, origin = self.release()
         last = 0 if self.script.rest else -1
         tables = [plan.statement.compiler.tables.protected for plan in self.plans]
@@ -809,9 +805,12 @@ def resulting(
         for name, relation in script.public:
             read = relation.table.rows if rows else relation.table.twin
             inside.register(name, gate_rows(read(relation.columns, engine)).to_arrow_table())
+        names = inside.sql(
+            f"FROM ({script.rest}) LIMIT 0"
+        ).columns  # those of one name are numbered
         if rows or not script.statements:
-            return read_released_rows(inside.sql(script.rest))
-        return _plan_query(script.rest, inside)
+            return read_released_rows(inside.sql(script.rest)).rename_columns(names)
+        return _plan_query(script.rest, inside).rename_columns(names)
 
 
 def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
