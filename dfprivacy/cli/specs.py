@@ -734,9 +734,10 @@ class ReleaseSpec:
 
     def _columns(self) -> AbstractContextManager[Any]:
         """Open the rows if a question or a condition depends on declared types."""
-        knows_bounds = not any(getattr(q, "finds_bounds", True) for q in self.questions.values())
-        is_free = knows_bounds and self.where is None
-        return nullcontext() if is_free else open_rows(self.source, self.where)
+        finds_bounds = any(getattr(q, "finds_bounds", False) for q in self.questions.values())
+        if finds_bounds or self.described is not None or self.where is not None:
+            return open_rows(self.source, self.where)
+        return nullcontext()
 
     @property
     def _open_terms(self) -> Terms:
