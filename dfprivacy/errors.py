@@ -382,6 +382,7 @@ _UNDER_WAY: set[object] = set()
 def boundary(door: Door) -> Door:
     """Return a public function, or a class with its public methods, that lets no secret out.
 
+    Properties are as they are: none reads rows or runs an engine on them.
     Only the outermost call is guarded: calls inside of it see errors as they are. No
     warning of numpy, pandas or an engine is heard meanwhile, nor made an error: it tells of a row.
     That goes for the threads of engines, too, in which they run a caller's frame.
@@ -417,12 +418,6 @@ _CALLED = {"__init__", "__call__", "__enter__", "__exit__"}
 def _guard_member(kind: type, name: str, member: Any) -> None:
     if isinstance(member, classmethod | staticmethod):
         setattr(kind, name, type(member)(_guard_function(member.__func__)))
-    elif isinstance(member, property) and member.fget is not None:
-        setattr(
-            kind,
-            name,
-            property(_guard_function(member.fget), member.fset, member.fdel, member.__doc__),
-        )
     elif isinstance(member, FunctionType):
         setattr(kind, name, _guard_function(member))
 

@@ -58,7 +58,6 @@ def doors():
             continue
         for member, value in inspect.getmembers_static(export):
             called = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-            called = called.fget if isinstance(called, property) else called
             if not inspect.isfunction(called) or member.startswith("_"):
                 continue
             if called.__module__.startswith(("dfprivacy", "sql_udfs")):
