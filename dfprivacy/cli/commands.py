@@ -56,6 +56,7 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     OutputError,
     ReleasedQueryError,
+    log_note,
 )
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE
@@ -378,7 +379,10 @@ def _read_loss(values: Mapping[str, Any]) -> Loss:
 
 
 def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return keys as they were typed; with several columns, each split at commas."""
+    """Return keys as they were typed; with several columns, each split at commas.
+
+    Keys of one column that have a comma get a note: they may have been meant as several.
+    """
     if not by:
         raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
     parts = csv.reader(keys) if len(by) > 1 else ([key] for key in keys)
@@ -388,6 +392,10 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
             f"each of --keys must have {len(by)} parts, for {', '.join(by)}",
             hint="separate the parts by commas, e.g. --keys AA,1 --keys UA,12",
         )
+    for key in keys if len(by) == 1 else ():
+        if "," in key:
+            options = " ".join(f"--keys {part.strip()}" for part in key.split(","))
+            log_note(f"{key!r} is a single key; several are written {options}")
     return rows
 
 

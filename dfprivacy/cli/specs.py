@@ -398,6 +398,11 @@ class TypedKeys:
 
     def type_keys(self, types: Mapping[str, pa.DataType], by: Sequence[str]) -> PublicKeys:
         """Return the keys of some columns in the types that these declare."""
+        if any(len(row) != len(by) for row in self.rows):
+            raise InvalidKeysError(
+                f"a public key has as many parts as there are group columns: {', '.join(by)}",
+                hint="list one value for each of them",
+            )
         columns = zip(by, zip(*self.rows, strict=True), strict=True)
         text = pa.string()
         typed = [type_column(name, values, types.get(name, text)) for name, values in columns]

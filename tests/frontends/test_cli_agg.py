@@ -51,6 +51,12 @@ def test_counts_by_value(kind, ask, cells):
     assert "each of --keys must have 2 parts, for month, carrier" in wrong.stderr
 
 
+def test_a_single_key_with_a_comma_has_a_note(ask, caplog):
+    """Of one column, the comma is part of the key: the note says how several keys are written."""
+    ask("count", "flights.csv", "--by", "carrier", "--keys", "AA, UA", "--epsilon", "1")
+    assert caplog.messages == ["'AA, UA' is a single key; several are written --keys AA --keys UA"]
+
+
 def test_the_largest(ask, cells):
     """`top --k 1` shows one value, by group one of each."""
     largest = ask("top", "flights.csv", "carrier", "--k", "1", "--delta", "1e-6")

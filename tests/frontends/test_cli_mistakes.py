@@ -51,6 +51,10 @@ MISTAKES = {
         "or one",
         "or --",
     ),
+    "sql 'SELECT month, dp_count() FROM t GROUP BY month' --table t=flights.csv --keys 1,2": (
+        "does not fit the group column",
+        "list keys",
+    ),
     "sql 'SELECT dp_count(*) FROM t'": ("--table names", "--table flights="),
     "crosstab no.csv carrier month --values delay --aggregate median --margins --delta 1e-6": (
         "totals can't be read off",

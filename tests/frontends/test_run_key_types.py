@@ -47,6 +47,16 @@ def find_line(text, part):
     return text[: text.index(part)].count("\n") + 1
 
 
+def test_keys_of_one_group_column_have_one_part(job):
+    """Keys of a query that have more parts are refused with their line, and nothing is charged."""
+    query = QUERY.replace("code, number", "code")
+    result, text = job(query, "keys: [[a, 1], [b, 1]]")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"release.yml:{find_line(text, 'keys:')}: releases.r.keys: ")
+    assert "as many parts as there are group columns: code" in result.stderr
+    assert spent().epsilon == 0
+
+
 @pytest.mark.parametrize("code", ["01234", "007", "0.10", "True", "1e3"])
 @pytest.mark.parametrize(
     ("source", "lines"),

@@ -280,8 +280,8 @@ def test_every_way_to_swallow_an_error_is_found(source, scopes):
 
 
 WARNING_FUNCTIONS = {"warnings.filters", "warnings.warn", "warnings.formatwarning"}
-NOTE_LOGGERS = {"errors.py", "frames/releasing.py", "statements/jobs.py"}
-"""Files that log notes, which are functions of released answers."""
+NOTE_LOGGERS = {"cli/commands.py", "errors.py", "frames/releasing.py", "statements/jobs.py"}
+"""Files that log notes, which are functions of released answers or of arguments."""
 WARNING_CALLERS = {"release/pipeline.py", "release/terms.py"}
 """Files that warn a caller: of the loss of a release and of the type of its keys."""
 
