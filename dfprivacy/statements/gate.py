@@ -369,12 +369,16 @@ _LOOKS_IN = (
     "current_schemas(false)"
 )
 _RELATIONS = """
-    SELECT database_name, schema_name, table_name, false FROM duckdb_tables()
-    UNION ALL SELECT database_name, schema_name, view_name, true
+    SELECT database_name, schema_name, table_name, false,
+        CASE WHEN sql LIKE '% COLLATE %' THEN sql ELSE '' END FROM duckdb_tables()
+    UNION ALL SELECT database_name, schema_name, view_name, true, ''
     FROM duckdb_views() WHERE NOT internal
 """
-"""All tables and views; what else is known of one is asked of that one alone, which is faster."""
-SYSTEM = 'SELECT type FROM duckdb_databases() WHERE database_name COLLATE "binary" = ?'
+"""All tables and views, with the text of tables that have a collation.
+
+What else is known of one is asked of that one alone, which is faster.
+"""
+SYSTEMS = "SELECT database_name, type FROM duckdb_databases()"
 _DEFINITION = """
     SELECT coalesce(sql, '') FROM duckdb_views() WHERE database_name COLLATE "binary" = ?
     AND schema_name COLLATE "binary" = ? AND view_name COLLATE "binary" = ?
@@ -384,15 +388,11 @@ _COLUMNS = """
     WHERE database_name COLLATE "binary" = ? AND schema_name COLLATE "binary" = ?
     AND table_name COLLATE "binary" = ? ORDER BY column_index
 """
-_DECLARED = """
-    SELECT coalesce(sql, '') FROM duckdb_tables() WHERE database_name COLLATE "binary" = ?
-    AND schema_name COLLATE "binary" = ? AND table_name COLLATE "binary" = ?
-"""
 _REFERRED_TO = """
     SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
     AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
 """
-_Found = tuple[str, str, str, bool]
+_Found = tuple[str, str, str, bool, str]
 
 
 def look_up(
@@ -520,11 +520,10 @@ class ConnectionSource(Place):
             raise refuse("no such table", name=".".join(parts), near=close)
         if view is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
-        *path, is_view = matches[0]
-        if look_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
+        if self._systems.get(matches[0][0]) != "duckdb":
             raise refuse("another system", name=".".join(parts))
         if matches[0] not in self.seen:
-            self.seen[matches[0]] = self._relation((*path,), is_view=is_view)
+            self.seen[matches[0]] = self._relation(matches[0])
         relation: Relation = self.seen[matches[0]]
         return relation
 
@@ -532,12 +531,13 @@ class ConnectionSource(Place):
         """Return the names of all tables and views."""
         return [row[:3] for row in self._relations]
 
-    def _relation(self, path: Names, *, is_view: bool) -> Relation:
+    def _relation(self, match: _Found) -> Relation:
         """Return a table or view."""
+        *path, is_view, text = match
         columns = look_up(self.connection, _COLUMNS, path)
         if is_view:
             ((definition,),) = look_up(self.connection, _DEFINITION, path)
-            return Relation(path, tuple(name for name, *_ in columns), definition)
+            return Relation((*path,), tuple(name for name, *_ in columns), definition)
         kinds = {name: kind for name, kind, _ in columns}
         computed = {name for name, _, is_generated in columns if is_generated}
 
@@ -550,13 +550,12 @@ class ConnectionSource(Place):
             chosen = ", ".join(map(quote, names)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quote, path))}")  # noqa: S608 names are quoted
 
-        ((text,),) = look_up(self.connection, _DECLARED, path)
         names = tuple(kinds)
         collated = tuple(
             n for n in names if re.search(rf'[( "]{re.escape(n)}"? VARCHAR COLLATE ', text)
         )
         source = Source(names, rows, twin, kinds=kinds, collated=collated)
-        return Relation(path, names, None, source)
+        return Relation((*path,), names, None, source)
 
     def stored(
         self,
@@ -604,6 +603,11 @@ class ConnectionSource(Place):
     def _relations(self) -> list[_Found]:
         """The tables and views that there are, as one statement sees them."""
         return look_up(self.connection, _RELATIONS)
+
+    @cached_property
+    def _systems(self) -> dict[str, str]:
+        """The kinds of database systems by the names of attached databases."""
+        return dict(look_up(self.connection, SYSTEMS))
 
     @cached_property
     def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
@@ -659,7 +663,7 @@ class ConnectionSource(Place):
         candidates = matches if target.temporary else matches[:1]
         existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
         if existing is not None:
-            *_, is_view = existing
+            is_view = existing[3]
             if is_view or not target.replaces:
                 raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
             if look_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:

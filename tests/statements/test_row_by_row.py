@@ -256,7 +256,7 @@ def test_databases_of_other_systems_are_refused(monkeypatch):
     query, terms = "SELECT dp_count(*) AS n FROM other.t", {"con": con, "epsilon": 1e13}
     assert dfp.sql(query, **terms).fetchall() == [(1,)]
     faked = "CASE database_name WHEN 'other' THEN 'sqlite' ELSE type END"
-    monkeypatch.setattr(gate, "SYSTEM", gate.SYSTEM.replace("type", faked))
+    monkeypatch.setattr(gate, "SYSTEMS", gate.SYSTEMS.replace("type", faked))
     with pytest.raises(dfp.RefusedStatementError, match="CREATE TABLE"):
         dfp.sql(query, **terms)
     assert dfp.sql(query.replace("other.t", "own"), **terms).fetchall() == [(1,)]
