@@ -209,7 +209,7 @@ class Places:
 SOURCES: Mapping[str, Callable[[Places, pa.Table], Any]] = {
     "polars": lambda _, table: pl.DataFrame(table),
     "lazy": lambda _, table: pl.DataFrame(table).lazy(),
-    "pandas": lambda _, table: table.to_pandas().astype({"i": float}),
+    "pandas": lambda _, table: table.to_pandas().astype({"i": float, "h": float}),
     "pandas nullable": lambda _, table: table.to_pandas(types_mapper=_nullable),
     "arrow": lambda _, table: table,
     "batches": lambda _, table: table.to_reader(max_chunksize=5),
