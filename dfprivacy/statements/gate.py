@@ -356,9 +356,10 @@ _MEANINGS = {
     "default_collation": ("",),
     "default_null_order": ("NULLS_LAST",),
     "default_order": ("ASC", "ASCENDING"),
+    "disable_timestamptz_casts": ("false",),
     "integer_division": ("false",),
 }
-"""Settings that may give texts, orders or quotients another meaning, and values that do not."""
+"""Settings that may give texts, orders, times or quotients another meaning; values that do not."""
 _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
     f"current_setting('enable_optimizer'), {TELLS}, "

@@ -65,7 +65,7 @@ def test_names_differ_if_their_bytes_do(con, plain, other):
 @pytest.mark.parametrize(
     "setting",
     ["default_collation = 'nocase'", "default_order = 'DESC'", "default_null_order = 'NULLS_FIRST'",
-     "integer_division = true"],
+     "integer_division = true", "disable_timestamptz_casts = true"],
 )  # fmt: skip
 def test_settings_give_no_statement_another_meaning(con, setting):
     """A connection is refused whose settings change what = and / and ORDER BY are in DuckDB."""
