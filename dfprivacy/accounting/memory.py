@@ -130,10 +130,12 @@ def _join_parts(kind: str, parts: Sequence[bytes]) -> bytes:
     return b"%s %d:%s," % (kind.encode(), len(parts), b"".join(parts))
 
 
-BOUNDS, REMARKS, FAILURE = b"dfprivacy_bounds", b"dfprivacy_remarks", b"dfprivacy_failure"
+BOUNDS, LIMITS = b"dfprivacy_bounds", b"dfprivacy_limits"
+REMARKS, FAILURE = b"dfprivacy_remarks", b"dfprivacy_failure"
 """Keys of the metadata of released tables.
 
-Bounds that were found, lines about answers, and the error of a query over the answers of a job.
+Bounds and limits that were found, lines about answers, and the error of a query over the answers of
+a job.
 """
 
 
@@ -141,7 +143,7 @@ def release_bytes(table: pa.Table) -> bytes:
     """Return a table as an Arrow IPC stream of its names, types, values and facts."""
     columns = [_rebuilt(column) for column in table.columns]
     metadata = table.schema.metadata or {}
-    facts = {key: metadata[key] for key in (BOUNDS, REMARKS, FAILURE) if key in metadata}
+    facts = {key: metadata[key] for key in (BOUNDS, LIMITS, REMARKS, FAILURE) if key in metadata}
     plain = pa.table(columns, names=table.column_names, metadata=facts or None)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, plain.schema) as writer:

@@ -849,8 +849,9 @@ def find_limits(frame: object, plan: Plan) -> tuple[object, UnitTable | None, Pl
     The charge of the whole release is paid here, before anything is drawn. Sums of each unit in
     each group are read before that, so that types that are refused cost nothing.
     """
-    if plan.account.recall(plan.mark) is not None:
-        return frame, None, plan
+    remembered = plan.account.recall(plan.mark)
+    if remembered is not None:
+        return frame, None, plan.recall_limits(remembered)
     check_charge(plan)
     frame, table, sizes = read_units(frame, plan)
     with charge_plan(plan):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, read_delta, read_loss
-from dfprivacy.accounting.memory import BOUNDS
+from dfprivacy.accounting.memory import BOUNDS, LIMITS
 from dfprivacy.accounting.spending import Account, NoAccount
 from dfprivacy.errors import (
     InvalidLossError,
@@ -315,9 +315,24 @@ class Plan:
         return pa.concat_tables(tables)
 
     def build_table(self, answers: Answers) -> pa.Table:
-        """Return the table of answers, whose metadata have the bounds that were found."""
-        table, bounds = self.tabulate(answers), answers.list_bounds()
-        return table.replace_schema_metadata({BOUNDS: json.dumps(bounds)}) if bounds else table
+        """Return the table of answers, whose metadata have bounds and limits that were found."""
+        facts, bounds = {}, answers.list_bounds()
+        if bounds:
+            facts[BOUNDS] = json.dumps(bounds)
+        if self.unit is not None and self.lost:
+            rows = [within.rows for within in self.contributions]
+            lost = [effect and asdict(effect) for effect in self.lost]
+            facts[LIMITS] = json.dumps((rows, self.unit.max_groups, lost))
+        return self.tabulate(answers).replace_schema_metadata(facts or None)
+
+    def recall_limits(self, table: pa.Table) -> Self:
+        """Return the plan within the limits that were found for a table that a ledger has kept."""
+        facts = (table.schema.metadata or {}).get(LIMITS)
+        if facts is None:  # an older version kept none
+            return self
+        rows, groups, effects = json.loads(facts)
+        lost = tuple(effect and Lost(**effect) for effect in effects)
+        return replace(self.within(rows, groups), search=None, lost=lost)
 
     def list_doubts(self, table: pa.Table) -> tuple[str, ...]:  # noqa: ARG002 of any plan
         """Return the notes on what a released table does not know; limits have notes apart."""

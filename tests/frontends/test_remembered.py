@@ -70,6 +70,23 @@ def test_the_same_request_gets_the_same_answer(engines, memory, data, question, 
     assert len(memory.history()) == 1
 
 
+@pytest.mark.parametrize("by", [None, "secret", "public"])
+def test_limits_that_were_found_come_out_again(memory, data, by):
+    """A release that found limits shows them, their notes and its threshold when asked again."""
+    private = dfp.frame(data)(ledger=memory, dataset="d", version="1", unit="x")
+    if by:
+        private = private.group_by("g", keys=["a", "b"] if by == "public" else None)
+    terms = {"epsilon": 4} | ({"delta": 1e-6} if by == "secret" else {})
+    questions = dfp.mean("i", (0, 1)), dfp.count()
+    first, again = (private.agg(*questions, **terms) for _ in range(2))
+    assert str(dfp.show(again)).replace(", remembered", "") == str(dfp.show(first))
+    assert "max_rows=" in str(dfp.show(first))
+    if not by:
+        assert {name: answer.limits for name, answer in again.items()} == {
+            name: answer.limits for name, answer in first.items()
+        }
+
+
 def test_another_request_is_another_release(memory, data):
     """Another version, form, level, unit or loss is charged by itself."""
     private = dfp.frame(data)(ledger=memory, dataset="d", version="1", delta=1e-6)
