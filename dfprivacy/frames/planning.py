@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -201,6 +201,8 @@ def _(
 @dataclass(frozen=True)
 class RegressionPlan(Plan):
     """The plan of a regression, whose table has one row a coefficient."""
+
+    has_independent_rows: ClassVar[bool] = False
 
     @property
     def row_keys(self) -> tuple[str, ...]:

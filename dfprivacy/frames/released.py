@@ -121,7 +121,8 @@ class Released:
         "total" can't be named.
         """
         if not (isinstance(base, str) and base == TOTAL):
-            return self._compare_answers((divide_ranges, 1.0), "ratio of", base, along, ())
+            group = math.nan if base is None else base  # None is the row before elsewhere
+            return self._compare_answers((divide_ranges, 1.0), "ratio of", group, along, ())
         answers_long = self._long()
         adds_up = [name for name in answers_long.answers if name in answers_long.origin.adds_up]
         if not adds_up:
@@ -179,7 +180,10 @@ class Released:
 
 @dataclass(frozen=True)
 class _Long:
-    """A released frame, one row a group: its keys, and each answer with the ends of intervals."""
+    """A released frame, one row a group: its keys, and each answer with the ends of intervals.
+
+    `marks` are the values of the keys, by name; of a bin those of its upper end alone.
+    """
 
     frame: Any
     table: pa.Table
@@ -194,7 +198,7 @@ class _Long:
         """Return a released frame as keys, answers and ends of intervals."""
         bins = is_histogram(table)
         layout = build_layout(table.drop(list(origin.keys)) if bins else table, origin, None)
-        keys, answers = (*(origin.keys if bins else ()), *layout.keys), {}
+        keys, answers = (*origin.keys, *(layout.keys if bins else ())), {}
         for name, ends in layout.answers:
             if ends is not None:
                 columns = zip(*(floats_in(table, column) for column in (name, *ends)), strict=True)
@@ -206,7 +210,8 @@ class _Long:
                 hint="pass a count, sum, mean or the like by group",
             )
         source = frame if isinstance(frame, pd.DataFrame) else table
-        values = {name: list_values(source[name]) for name in keys}
+        compared = [name for name in keys if not (bins and name == "lower")]
+        values = {name: list_values(source[name]) for name in compared}
         marks = {
             name: [None if is_missing(value) else mark_value(value) for value in column]
             for name, column in values.items()
@@ -217,15 +222,15 @@ class _Long:
         """Return the key that is compared."""
         if along is None:
             return self.keys[-1]
-        if str(along) not in self.keys:
+        if str(along) not in self.marks:
             raise InvalidQuestionError(
-                f"the frame has no key {along!r}", hint=f"its keys are {', '.join(self.keys)}"
+                f"the frame has no key {along!r}", hint=f"its keys are {', '.join(self.marks)}"
             )
         return str(along)
 
     def other_keys(self, across: Iterable[str]) -> list[tuple[Any, ...]]:
         """Return the other keys of each row."""
-        left = [self.marks[name] for name in self.keys if name not in across]
+        left = [marks for name, marks in self.marks.items() if name not in across]
         return list(zip(*left, strict=True)) if left else [()] * self.table.num_rows
 
     def rows_before(self, key: str) -> list[int | None]:
@@ -283,9 +288,11 @@ class _Long:
             self.origin,
             question=question,
             cost=f"{self.origin.cost}, no further cost",
+            keys=self.keys,
             answers=names,
             adds_up=(),
             shares=tuple(shares),
+            independent=False,
             totals={},
             measured=False,
             wide=None,

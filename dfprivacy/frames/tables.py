@@ -77,6 +77,7 @@ class Origin:
             plan.subject,
             adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
+            independent=plan.has_independent_rows,
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
             notes=plan.list_notes(table),

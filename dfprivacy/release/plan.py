@@ -192,6 +192,8 @@ class Plan:
 
     subject: ClassVar[Any] = ""
     """The column that its table is about, if it is about one."""
+    has_independent_rows: ClassVar[bool] = True
+    """False where rows of its table share noise."""
     remark: ClassVar[str] = ""
     """Remark of forecasts on how its groups are selected."""
 

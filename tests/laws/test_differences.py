@@ -32,6 +32,8 @@ def test_values_are_those_of_the_released_numbers(kind):
     assert parts["count"].to_list() == pytest.approx([count / sum(counts) for count in counts])
     assert to_polars(read.ratio_to("b"))["count"].to_list()[1] == 1.0
     assert to_polars(read.diff("b"))["count"].to_list() == [count - counts[1] for count in counts]
+    others = dfp.frame(frame).value_counts("k", keys=["a"], other=True, epsilon=1)
+    assert to_polars(dfp.released(others).ratio_to(None))["count"].to_list()[1] == 1.0
 
 
 CASES = {
@@ -121,6 +123,32 @@ def test_cells_moved_by_totals_are_not_taken_for_independent():
     assert (less["high"] - less["low"]).to_numpy()[1] == pytest.approx(width[0] + width[1])
 
 
+def test_rows_that_share_noise_are_not_taken_for_independent():
+    """Coefficients of a regression, and answers computed from one base, add their distances."""
+    frame = pl.DataFrame({"x": [i % 7 for i in range(3000)], "y": [i % 10 for i in range(3000)]})
+    lines = frame.dp.regression("y", ["x"], {"x": (0, 6), "y": (0, 9)}, epsilon=1)
+    less = dfp.released(DATA.dp.group_by("k", keys=KEYS).count(epsilon=1)).diff("a")
+    for table, base in ((lines, "intercept"), (less, "b")):
+        width = (table["high"] - table["low"]).to_numpy()
+        row = table[table.columns[0]].to_list().index(base)
+        compared = dfp.released(table).diff(base)
+        both = (compared["high"] - compared["low"]).to_numpy()
+        assert both[-1] == pytest.approx(width[row] + width[-1])
+
+
+def test_bins_of_a_histogram_are_compared_as_bins():
+    """Both ends of a bin are one key: bins are compared with the one before, within a group."""
+    rows = pl.DataFrame({"x": [1.0, 2.0, 2.0, 4.0] * 300, "k": ["a", "b", "b", "b"] * 300})
+    bins = rows.dp.histogram("x", [0, 1.5, 3, 5], epsilon=1e9)
+    less = dfp.released(bins).diff()
+    assert less["count"].to_list()[1:] == [300, -300]
+    assert less["against"].to_list() == [None, 1.5, 3]
+    assert "Nothing to compare with: 0, 1.5" in repr(dfp.show(less))
+    grouped = rows.dp.group_by("k", keys=["a", "b"]).histogram("x", [0, 1.5, 3, 5], epsilon=1e9)
+    shares = dfp.released(grouped).ratio_to("total", along="upper")
+    assert shares["count"].to_list() == pytest.approx([1, 0, 0, 0, 2 / 3, 1 / 3])
+
+
 def test_bins_of_a_histogram_and_counts_by_value_have_shares():
     """Bins add up to their total, in each group or in all; so do counts by value."""
     frame = pl.DataFrame({"x": [1.0, 2.0, 2.0] * 400, "k": ["a", "b", "b"] * 400})
@@ -186,5 +214,7 @@ def test_what_cannot_be_compared_is_refused():
         dfp.released(groups.count()).diff(along="city")
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no answer with an interval"):
         dfp.released(groups.median("x")).diff()
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no groups"):
+        dfp.released(DATA.dp.describe(delta=1e-6)).diff()
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no table"):
         dfp.released(groups.count()).table()
