@@ -84,10 +84,11 @@ class Composition:
             return concentrated if pure is None else min(concentrated, pure)
         if pure is None:
             spent = f": the releases themselves have spent all of {short(delta)}" if delta else ""
+            enough = short(2 * delta or Fraction(1, 10**6))
             raise MissingDeltaError(
                 f"releases in rho have no epsilon without a delta of their own{spent}",
-                hint="pass a delta above what the releases spent themselves, e.g. delta=1e-6: it "
-                "is the chance with which a release in rho may exceed the epsilon",
+                hint=f"pass a delta above what the releases spent themselves, e.g. delta={enough}: "
+                "it is the chance with which a release in rho may exceed the epsilon",
             )
         return pure
 

@@ -75,8 +75,10 @@ def test_why_a_delta_can_not_be_had(ledger, tmp_path):
     rho = dfp.Ledger(tmp_path / "rho.db", rho=1, delta=1e-6)
     rho.charge("d", charge(rho=0.1, delta=1e-7))
     for delta in (1e-7, None):
-        with pytest.raises(dfp.MissingDeltaError, match="have spent all of 1e-7"):
+        with pytest.raises(dfp.MissingDeltaError, match="have spent all of 1e-7") as missing:
             rho.total("d", delta=delta)
+        assert "e.g. delta=2e-7:" in missing.value.hint
+    assert rho.total("d", delta=2e-7).delta == 2e-7
     with pytest.raises(dfp.MissingDeltaError, match="without a delta of their own\\n"):
         dfp.Ledger(tmp_path / "bare.db", rho=1).promise()
 
