@@ -27,7 +27,7 @@ from dfprivacy.measurement.bin_table import (
     powers_needed,
     with_slack,
 )
-from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, Octaves
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.runs import run_slices
 from dfprivacy.noise.additive import NoisyVector, add_noise
@@ -73,9 +73,6 @@ from dfprivacy.statistics.linear import (
     plan_vectors,
 )
 from dfprivacy.statistics.part import Bins, MeasuredTable
-
-INFINITE = "values may be infinite"
-"""The note on answers within bounds that hold the largest values."""
 
 _ANY = Bounds(-1, 1)
 """Bounds for queries of which only the form matters."""
@@ -298,9 +295,7 @@ class MeasuredOctaves(MeasuredTable):
             if vectors.counting is not None:
                 vector, weights = vectors.counting
                 counts.append(CountPiece(members, noisy[vector], weights))
-            notes = list(bounds.notes[members]) if ends else None
-            if ends_of_class and notes and ends_of_class.width >= LARGEST_VALUE:
-                notes = [text or INFINITE for text in notes]
+            notes = bounds.list_notes(members) if ends else None
             if ends_of_class is None:
                 texts = np.array(["too few rows for bounds", "only zeros stand out"], object)
                 notes = list(texts[bounds.zeros[members].astype(int)])

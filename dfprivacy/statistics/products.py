@@ -172,7 +172,10 @@ class MeasuredProducts(Measured):
             axis=1,
         )
         texts = [
-            f"{column}: {result.notes[0]}" for column, result in results.items() if result.notes[0]
+            f"{column}: {text}"
+            for column, result in results.items()
+            for text in result.list_notes(np.zeros(1, np.int64))
+            if text
         ]
         note = ("; ".join(texts) or None) if is_found else TOO_FEW
         pieces = []

@@ -121,7 +121,15 @@ def test_an_answer_that_noise_alone_has_made_says_so(name):
     assert sum(is_empty) == 0 if name == "sum" else sum(is_empty) > 30
 
 
-def test_bounds_that_hold_infinite_values_are_named():
-    """A mean whose estimated bounds reach the largest values says so."""
-    frame = pl.DataFrame({"x": [1.0, math.inf, -math.inf, 2.0] * 1000})
-    assert frame.dp.mean("x", epsilon=1).note == "values may be infinite"
+@pytest.mark.parametrize("values", [[1.0, math.inf, -math.inf, 2.0], [math.inf] * 4, [1e200] * 4])
+def test_bounds_that_hold_infinite_values_are_named(values):
+    """Answers within estimated bounds that reach the largest values say so: of one column or two.
+
+    All values may lie there, so that the bounds are near each other. False alarm: below 1e-9.
+    """
+    frame = pl.DataFrame({"x": values * 1000, "y": range(4000)}).with_columns(g=pl.col("y") % 2)
+    groups = frame.dp.group_by("g", keys=[0, 1])
+    notes = [getattr(frame.dp, name)("x", epsilon=2).note for name in ("sum", "mean", "std")]
+    notes += [frame.dp.corr("y", "x", epsilon=2).note, groups.mean("x", epsilon=2)["note"][0]]
+    notes += [frame.dp.regression("y", ["x"], epsilon=2)["note"][0]]
+    assert all("values may be infinite" in note for note in notes)

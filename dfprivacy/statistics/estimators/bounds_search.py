@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, BinTable, list_codes, stack
-from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
-from dfprivacy.release.answers import OuterCounts
+from dfprivacy.release.answers import OuterCounts, join_notes
 from dfprivacy.statistics.estimators.quantile import rank_rows, select_rank
 
 Mask = npt.NDArray[np.bool_]
@@ -854,6 +854,14 @@ class FoundBounds:
     def is_found(self) -> Mask:
         """Mask of groups with bounds."""
         return ~np.isnan(self.lower)
+
+    def list_notes(self, groups: Integers) -> list[str | None]:
+        """Return the notes of groups; bounds up to the largest value may hold infinite ones."""
+        notes = list(self.notes[groups])
+        has_largest = np.maximum(-self.lower[groups], self.upper[groups]) >= LARGEST_VALUE
+        for index in np.flatnonzero(has_largest):
+            notes[index] = join_notes((notes[index], "values may be infinite"))
+        return notes
 
 
 _AT_ONCE = 2**11  # groups that are searched together: their looks fit into memory
