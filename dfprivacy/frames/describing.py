@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.accounting.composition import rho_within
-from dfprivacy.accounting.loss import Epsilon, Rho, read_delta, read_loss
+from dfprivacy.accounting.loss import SMALLEST, Epsilon, Rho, read_delta, read_loss
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
 from dfprivacy.engine.columns import (
@@ -278,7 +278,7 @@ class Description:
         fraction = 1 / self._weights[1]
         ranked = any(isinstance(question, Quantiles) for question in self.questions.values())
         rho_needed = loss.share(fraction).value ** 2 / (8 if ranked else 4)
-        return rho if rho.share(fraction).value > rho_needed else None
+        return rho if rho.share(fraction).value > max(rho_needed, SMALLEST) else None
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:

@@ -138,6 +138,13 @@ def test_a_wide_frame_spends_the_rho_that_epsilon_and_delta_allow(wide):
         assert draws[1].rho > (1 / parts) ** 2 / 8
 
 
+def test_every_epsilon_beside_a_delta_describes():
+    """The least epsilons allow no rho that can be named: a search for epsilon begins with them."""
+    frame = pl.DataFrame({"x": [1.0, 2.0] * 50, "g": ["a", "b"] * 50})
+    assert len(frame.dp.describe(epsilon=1e-12, delta=1e-6)) == 2
+    assert 1e-3 < frame.dp.explain.within("5%").describe(delta=1e-6).epsilon < 1e3
+
+
 @pytest.mark.parametrize("size", [300, 20_000])
 @pytest.mark.parametrize("terms", [{}, {"delta": 1e-6}, {"rho": 0.05}], ids=str)
 def test_a_note_names_the_quantiles_that_are_unknown(terms, size):
