@@ -389,6 +389,13 @@ class LinearPart(VectorsPart):
     """Most rows of a unit in a group where `read` is about the population, else 0."""
     sharing: int = 1
     """Number of parts that share the level of notes about clipped rows."""
+    searched: tuple[Hashable, ...] = ()
+    """Columns whose bounds were found: what these clip is not counted."""
+
+    def find_clipped(self, question: LinearStatistic) -> dict[Hashable, Bounds]:
+        """Return the bounds of a question whose clipping is counted, by column."""
+        bounds_by_column = question.clipped.items()
+        return {column: ends for column, ends in bounds_by_column if column not in self.searched}
 
     def within_limits(self, limits: PartLimits) -> Self:
         """Return the part for the limits of a unit."""
@@ -415,7 +422,7 @@ class LinearPart(VectorsPart):
         linears, counts = list(vectors.linears), {}
         places: dict[tuple[object, ...], tuple[int, ...]] = {}  # one for each column and bounds
         for answer in vectors.answers:
-            clipped = self.questions[answer.name].clipped
+            clipped = self.find_clipped(self.questions[answer.name])
             if not clipped or answer.vector in counts:
                 continue
             about = tuple(clipped.items())
@@ -476,7 +483,7 @@ class LinearPart(VectorsPart):
                 circumstances,
                 unit=question.unit(),
             )
-            remarks = [REMARK] if question.clipped else []
+            remarks = [REMARK] if self.find_clipped(question) else []
             remarks += [TOTALS] if linear.source.totals else []
             forecasts.append(forecast.add_remarks(*remarks))
         return forecasts
@@ -543,7 +550,7 @@ class MeasuredSums(Measured):
             question = self.part.questions[answer.name]
             estimator: Estimator = answer.estimator
             texts = None
-            if question.clipped:
+            if self.part.find_clipped(question):
                 counts = vectors.counts_clipped[answer.vector]
                 if counts not in notes:
                     notes[counts] = self._note_clipping(answer.vector, question, noisy_vectors)
@@ -576,7 +583,8 @@ class MeasuredSums(Measured):
         counting = len(vectors.linears) - vectors.answering
         outside = _ALONE / (self.part.sharing * counting)
         lines = {}
-        pairs = zip(question.clipped.items(), vectors.counts_clipped[index], strict=True)
+        clipped = self.part.find_clipped(question)
+        pairs = zip(clipped.items(), vectors.counts_clipped[index], strict=True)
         for (column, bounds), counts in pairs:
             rooms = [np.full(sums.shape[1], np.inf)] * 2
             if is_limited:
@@ -588,7 +596,7 @@ class MeasuredSums(Measured):
             lines[column] = note_clipping(
                 noisy[counts], rooms, bounds, outside, grouped=self.part.grouped
             )
-        if len(lines) == 1:
+        if len(question.clipped) == 1:
             return lines.popitem()[1]
         named = (
             [note and f"{column}: {note}" for note in notes] for column, notes in lines.items()

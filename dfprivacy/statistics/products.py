@@ -27,7 +27,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answered, Estimated, Measured
+from dfprivacy.release.answers import Answered, Estimated, Measured, join_notes
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.estimators.bounds_search import (
     LEAST_ZOOMED,
@@ -52,12 +52,16 @@ TOO_FEW = "too few rows for bounds"
 
 @dataclass(frozen=True)
 class ProductPart(VectorsPart):
-    """Statistics of the same columns. The bounds of the `searched` columns are found first."""
+    """Statistics of the same columns. The bounds of the `searched` columns are found first.
+
+    So many parts as `sharing` says share the level of notes on what given bounds clip.
+    """
 
     questions: Mapping[str, Any]
     searched: tuple[Hashable, ...]
     grouped: bool
     units: bool = False
+    sharing: int = 1
     limits: PartLimits | None = None
 
     reads_again = True
@@ -71,11 +75,14 @@ class ProductPart(VectorsPart):
 
     def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
         """Return the part that answers within bounds of the columns without."""
-        questions = {
-            name: question.complete(bounds).with_ends(interval=False)
-            for name, question in self.questions.items()
-        }
-        part = LinearPart(questions, self.grouped, units=self.units)
+        questions = {name: question.complete(bounds) for name, question in self.questions.items()}
+        part = LinearPart(
+            questions,
+            self.grouped,
+            units=self.units,
+            sharing=self.sharing,
+            searched=self.searched,
+        )
         return part if self.limits is None else part.within_limits(self.limits)
 
     @cached_property
@@ -184,6 +191,8 @@ class MeasuredProducts(Measured):
             if not is_found:
                 estimator = UnknownEstimator(np.full(len(piece.groups), np.nan))
             notes = [note] * len(piece.groups)
+            if is_found and piece.notes:  # on what given bounds clip
+                notes = [join_notes((text, note)) for text in piece.notes]
             pieces.append(replace(piece, estimator=estimator, notes=notes))
         ends = (np.stack([result.lower, result.upper]) for result in results.values())
         bounds = tuple(np.repeat(of_column, answer.groups, axis=1) for of_column in ends)

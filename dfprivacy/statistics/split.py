@@ -103,7 +103,8 @@ def split(
         else:
             single.append(part)
     read = population_vectors if sampled else None
-    sharing = sum(any(question.clipped for question in group.values()) for group in linear.values())
+    counting = [*linear.values(), *products.values()]
+    sharing = sum(any(question.clipped for question in group.values()) for group in counting)
     parts: list[Part] = [
         LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
         if mechanism == "units"
@@ -122,7 +123,13 @@ def split(
         for column, column_questions in octaves.items()
     ]
     parts += [
-        ProductPart(named, next(iter(named.values())).searched, grouped, unit is not None)
+        ProductPart(
+            named,
+            next(iter(named.values())).searched,
+            grouped,
+            units=unit is not None,
+            sharing=max(sharing, 1),
+        )
         for named in products.values()
     ]
     all_parts: tuple[Part, ...] = (*parts, *ranks.values(), *single)

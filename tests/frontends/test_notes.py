@@ -133,3 +133,20 @@ def test_bounds_that_hold_infinite_values_are_named(values):
     notes += [frame.dp.corr("y", "x", epsilon=2).note, groups.mean("x", epsilon=2)["note"][0]]
     notes += [frame.dp.regression("y", ["x"], epsilon=2)["note"][0]]
     assert all("values may be infinite" in note for note in notes)
+
+
+def test_given_bounds_are_counted_beside_found_ones():
+    """Where the bounds of one column are given and others found, a note says what these clip.
+
+    False alarm: below 1e-9.
+    """
+    frame = pl.DataFrame({"x": range(4000), "y": [i % 100 for i in range(4000)]})
+    groups = frame.with_columns(g=pl.col("y") % 2).dp.group_by("g", keys=[0, 1])
+    within, private = (0, 3000), frame.dp(epsilon=20)
+    notes = [getattr(private, name)("x", "y", within).note for name in ("ratio", "corr")]
+    notes += [private.regression("y", ["x"], {"x": within})["note"][0]]
+    notes += [groups.ratio("x", "y", within, epsilon=20)["note"][0]]
+    for note in notes:
+        assert "x: clipped: 2" in note
+        assert "above 3000" in note
+    assert "clipped: 2" not in str(private.ratio("x", "y", within, clipping=False).note)
