@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import read_delta, read_loss
@@ -18,6 +18,7 @@ from dfprivacy.errors import (
     InvalidLossError,
     InvalidProtocolError,
     InvalidQuestionError,
+    UnknownMethodError,
     boundary,
 )
 from dfprivacy.frames.forecasting import explain_survey
@@ -45,6 +46,18 @@ class FrameProtocols:
     def explain(self) -> Any:
         """Explain protocols instead of running them: no data is read, nothing is spent."""
         return type(self)(self._frame, self._terms, explained=True)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse unknown names with an AttributeError that lists the model's questions."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            questions = [method for method in vars(type(self)) if method[0].islower()]
+            raise UnknownMethodError(
+                f"there is no question {name!r} in this model",
+                hint=f"ask one of {', '.join(questions)}",
+            )
 
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""

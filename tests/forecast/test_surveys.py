@@ -54,3 +54,13 @@ def test_a_local_interval_is_about_as_wide_as_forecast():
     half = frame.dp.local.explain.gaussian_mean("x", **terms).answers[0].typical[4]
     estimate = frame.dp.local.gaussian_mean("x", **terms)
     assert (estimate.high - estimate.low) / 2 == pytest.approx(half, rel=0.5)
+
+
+def test_questions_that_a_model_lacks_are_refused_with_those_it_has():
+    """An unknown name is an AttributeError whose hint lists the questions of the model."""
+    frame = pl.DataFrame({"x": [1.0]})
+    with pytest.raises(dfp.errors.UnknownMethodError, match="ask one of sum, mean, quantile"):
+        frame.dp.shuffle.median("x")
+    with pytest.raises(dfp.errors.UnknownMethodError, match="ask one of gaussian_mean"):
+        frame.dp.local.explain.mean("x")
+    assert not hasattr(frame.dp.local, "_repr_png_")
