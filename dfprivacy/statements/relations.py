@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from dfprivacy.engine.files import quote
 from dfprivacy.statements.expressions import STORED, Expression, Size, longest
-from dfprivacy.statements.nodes import fold_name, fresh
 from dfprivacy.statements.rules import refuse
 
 OWNER = "owner"
@@ -36,13 +35,6 @@ def equality(left: Expression, right: Expression) -> Expression:
 def list_uses(expressions: Iterable[Expression | Window]) -> frozenset[str]:
     """Return the columns that expressions name."""
     return frozenset[str]().union(*(expression.uses for expression in expressions))
-
-
-def take_name(name: str, used_names: set[str]) -> str:
-    """Return a name that is not among those taken, and take it."""
-    new = fresh(name, [*used_names, OWNER])
-    used_names.add(fold_name(new))
-    return new
 
 
 def same_value(first: str, second: str) -> Expression:
@@ -516,11 +508,3 @@ def add_windows(bag: Bag, windows: Mapping[str, Window]) -> Bag:
         return _select(bag, parts, uses, leaf)
 
     return Bag(_derive_facts(bag, bag.columns, windows), bag.owned, text, bag.depth)
-
-
-def rename_relation(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:
-    """Return a relation whose columns have new names, and these by the old ones."""
-    new = {name: take_name(name, used_names) for name in bag.columns}
-    if all(was == now for was, now in new.items()):
-        return bag, new
-    return chosen(bag, {now: column(was) for was, now in new.items()}), new

@@ -11,7 +11,7 @@ from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import Expression, is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
-from dfprivacy.statements.nodes import Query, Select, Subquery, fold_name, walk
+from dfprivacy.statements.nodes import Query, Select, Subquery, walk
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
@@ -40,10 +40,8 @@ def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
     subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
     names = dict.fromkeys(node.released for node in subqueries if node.released)
     tables, constants = compiler.tables, dict[str, str]()
-    used_names = {fold_name(name) for name in scope.bag.columns}
     for name in names:
-        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
-        used_names.add(fold_name(column))
+        value, ((_, column),) = tables.bag(tables.find([name], None))
         row = Scope(replace(value, unique=frozenset()), ())
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
         constants[name] = quote(column)

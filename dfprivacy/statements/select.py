@@ -91,7 +91,6 @@ from dfprivacy.statements.nodes import (
     arguments,
     find_text,
     fold_name,
-    fresh,
     holds,
     literal,
     name_call,
@@ -102,7 +101,6 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import (
-    OWNER,
     Bag,
     Facts,
     Window,
@@ -117,9 +115,7 @@ from dfprivacy.statements.relations import (
     join_relations,
     list_uses,
     mark_matches,
-    rename_relation,
     same_value,
-    take_name,
     unite_relations,
 )
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
@@ -151,17 +147,14 @@ class Compiler:
         select: Select,
         items: Items,
         outer: Scope | None = None,
-        used_names: set[str] | None = None,
     ) -> tuple[Scope, list[Expression]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
         for entry in select.ctes:  # recursive ones
             raise refuse_node(entry.query)
         if outer is not None and isinstance(select.source, Empty):
             raise refuse("subquery without FROM")
-        if used_names is None:
-            used_names = {fold_name(name) for name in outer.bag.columns} if outer else set[str]()
         before, self.later = self.later, []
-        views, conditions, _ = self._collect_joins(select.source, used_names)
+        views, conditions, _ = self._collect_joins(select.source)
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
         around: list[Expression] = []
@@ -181,7 +174,7 @@ class Compiler:
             conditions += self._imply_conditions(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
         for node in later:
-            view = self._where(node, view, items, used_names)
+            view = self._where(node, view, items)
         return view, around
 
     def _imply_conditions(
@@ -205,7 +198,7 @@ class Compiler:
                     yield compiled
 
     def _collect_joins(
-        self, node: Node, used_names: set[str], before: Sequence[Scope] = ()
+        self, node: Node, before: Sequence[Scope] = ()
     ) -> tuple[list[Scope], list[Expression], bool]:
         """Return the relations of a FROM that are joined in any order, and what joins them.
 
@@ -213,24 +206,24 @@ class Compiler:
         in none of their own. Third is whether these are among the relations returned.
         """
         if not isinstance(node, Join):
-            return [self._relation(node, used_names)], [], False
+            return [self._relation(node)], [], False
         original, node = node, _turn_right_join(node)
         way = node.way
-        left, ahead, joint = self._collect_joins(node.left, used_names, before)
+        left, ahead, joint = self._collect_joins(node.left, before)
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
         later, waiting, correlated = self.later, len(self.later), list[Expression]()
         lateral = isinstance(node.right, Derived) and _is_beside(node)
         try:
             if not lateral:
-                right, behind, over = self._collect_joins(node.right, used_names, sides)
+                right, behind, over = self._collect_joins(node.right, sides)
         except MissingColumnError as error:
             if not _names_left(node, left, error):
                 raise
             lateral = True
         if lateral:
             self.later, behind, over = later[:waiting], [], False
-            left, right, correlated = self._lateral(node, left, ahead, used_names)
+            left, right, correlated = self._lateral(node, left, ahead)
             way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
         right, conditions, names = _by_names(node, left, right, over=over)
         conditions += correlated
@@ -252,7 +245,7 @@ class Compiler:
             left, joint = [*around, *left], True
         first, second = self._order_joins(left, ahead), self._order_joins(right, behind)
         if way == "FULL":
-            return [self._join_fully(first, second, conditions, names, used_names)], [], joint
+            return [self._join_fully(first, second, conditions, names)], [], joint
         if way == "LEFT" and original is self.outermost and second.bag.owned > first.bag.owned:
             way, self.key_table = "INNER", first
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
@@ -270,7 +263,6 @@ class Compiler:
         right: Scope,
         conditions: Sequence[Expression],
         using: Sequence[str],
-        used_names: set[str],
     ) -> Scope:
         """Return all rows of two relations, those without a match beside NULL.
 
@@ -287,7 +279,7 @@ class Compiler:
         values, seen = [{}, missing], Scope(left.bag, (*left.seen, *right.seen))
         for name, condition_ in zip(using, conditions, strict=False):
             assert condition_.pair is not None  # noqa: S101 USING compares columns
-            either = take_name(name, used_names)
+            either = self.tables.take_name(name)
             for value, side in zip(values, condition_.pair, strict=True):
                 value[either] = side
             sides = zip(bags, condition_.pair, strict=True)
@@ -326,12 +318,12 @@ class Compiler:
         if not sides[1].uses <= columns or sides[0].uses & columns or not all(equal):
             raise refuse("ASOF JOIN")
         way = "ASC NULLS LAST" if sign.startswith(">") else "DESC NULLS LAST"
-        bag, time = as_column(inner.bag, sides[1], scope.bag.columns)
+        bag, time = self.as_column(inner.bag, sides[1])
         partition = []
         for theirs, *_ in equal:
-            bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
+            bag, name = self.as_column(bag, theirs)
             partition.append(name)
-        after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
+        after = self.tables.take_name("after")
         window = Window("lead", (time,), (), (*partition,), ((time, way),), breaks_ties=True)
         bag = self._with_window(bag, after, window, {*bag.columns})
         last = f"({quote(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quote(after)}))"
@@ -357,11 +349,7 @@ class Compiler:
         return conditions
 
     def _lateral(
-        self,
-        node: Join,
-        left: list[Scope],
-        ahead: list[Expression],
-        used_names: set[str],
+        self, node: Join, left: list[Scope], ahead: list[Expression]
     ) -> tuple[list[Scope], list[Scope], list[Expression]]:
         """Return the sides of a join whose right one names columns of the left; what joins them.
 
@@ -377,7 +365,7 @@ class Compiler:
             always = literal(node.condition) == ("BOOLEAN", "true")
             if not is_plain(alone) or (node.way == "LEFT" and not always):
                 raise refuse("LATERAL")
-            lateral = Subqueries(self, self._order_joins(left, ahead), (), used_names)
+            lateral = Subqueries(self, self._order_joins(left, ahead), ())
             return [lateral.extend_rows(select, path)], [], []
         without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
@@ -385,7 +373,7 @@ class Compiler:
             where = [self.write_condition(term, inner) for term in split_condition(select.where)]
             bag = filter_relation(inner.bag, where)
         else:
-            inner, conditions = self.from_where(select, (), put_beside(left), used_names)
+            inner, conditions = self.from_where(select, (), put_beside(left))
             bag = inner.bag
         items = [item for part in select.items for item in unfold_star(part, inner)]
         values = [(name, self.written(item, inner)) for name, item in items]
@@ -395,23 +383,17 @@ class Compiler:
             if bag.owned > put_beside(left).bag.owned:
                 raise refuse("LATERAL")  # the first rows of each unit are not those of all
             read = list_uses([*(value for _, value in values), *conditions])
-            bag = self._limit(inner, limit, conditions, {*read}, used_names)
+            bag = self._limit(inner, limit, conditions, {*read})
         seen = list[VisibleColumn]()
         for name, value in values:
-            bag, term = as_column(bag, value, [*used_names])
-            used_names.add(fold_name(term))
+            bag, term = self.as_column(bag, value)
             seen.append(VisibleColumn(path, name, term))
         if without:
             return [Scope(bag, (*inner.seen, *seen))], [], []
         return left, [Scope(bag, tuple(seen))], [_open_subquery(term) for term in conditions]
 
     def _limit(
-        self,
-        inner: Scope,
-        limit: FirstRows,
-        conditions: Sequence[Expression],
-        read: set[str],
-        used_names: set[str],
+        self, inner: Scope, limit: FirstRows, conditions: Sequence[Expression], read: set[str]
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
         bag, (orders, number) = inner.bag, limit
@@ -421,13 +403,13 @@ class Compiler:
             raise refuse("LATERAL")
         names = []
         for value in (*(side for (side,) in sides), *values):
-            bag, name = as_column(bag, value, [*used_names, *bag.columns])
+            bag, name = self.as_column(bag, value)
             names.append(name)
         by = list(zip(names[len(sides) :], map(direction, orders), strict=True))
         first = self.first_rows(bag, names[: len(sides)], by, number, read)
         return chosen(first, {n: column(n) for n in inner.bag.columns if n in first.columns})
 
-    def _relation(self, node: Node, used_names: set[str]) -> Scope:
+    def _relation(self, node: Node) -> Scope:
         self.compiled += 1
         if self.compiled > MOST_RELATIONS:
             raise refuse("too many relations")
@@ -436,7 +418,7 @@ class Compiler:
                 compiled, path = self.query(node.query), tuple[str, ...]()
             case Table() if len(node.path) <= 3:
                 relation = self.tables.find(node.path, self.view_around)
-                compiled, path = self._table(relation, used_names), relation.path
+                compiled, path = self._table(relation), relation.path
             case Table():
                 raise refuse("a name with more than three parts")
             case Other(sort="TABLE_FUNCTION") if (
@@ -449,16 +431,15 @@ class Compiler:
                 raise refuse_node(node)
         if len(node.columns) > len(compiled.seen):
             raise refuse("column_name_alias")
-        if node.columns:
-            new = [*node.columns, *(term.name for term in compiled.seen[len(node.columns) :])]
-            named = zip(new, compiled.seen, strict=True)
-            seen = tuple(replace(term, name=name) for name, term in named)
-            compiled = require_apart(replace(compiled, seen=seen))
-        return _rename_columns(compiled, used_names, (node.alias,) if node.alias else path)
+        names = [*node.columns, *(term.name for term in compiled.seen[len(node.columns) :])]
+        path = (node.alias,) if node.alias else path
+        named = zip(names, compiled.seen, strict=True)
+        seen = tuple(replace(term, name=name, path=path) for name, term in named)
+        return require_apart(Scope(compiled.bag, seen))
 
-    def _table(self, relation: Relation, used_names: set[str]) -> Scope:
+    def _table(self, relation: Relation) -> Scope:
         if relation.definition is None:
-            scope = Scope.of(*self.tables.bag(relation, used_names))
+            scope = Scope.of(*self.tables.bag(relation))
             facts = self.tables.facts(relation, "bounds")
             bounds = {name: Bounds(*ends) for name, ends in facts.items()}
             seen = (replace(term, bounds=bounds.get(fold_name(term.name))) for term in scope.seen)
@@ -525,9 +506,7 @@ class Compiler:
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
-        new: list[str] = []
-        for name in names:
-            new.append(fresh(name, [OWNER, *new]))
+        new = parts[0].columns
         maps = [dict(zip(new, part.columns, strict=True)) for part in parts]
         bag = unite_relations([part.bag for part in parts], maps)
         if not node.has_all:
@@ -537,8 +516,7 @@ class Compiler:
     def _members(self, parts: Sequence[Scope], how: str) -> Scope:
         """Return the different rows of a query that are, or are not, among those of another."""
         first, second = parts
-        bag, new = rename_relation(second.bag, {fold_name(name) for name in first.bag.columns})
-        columns, others = first.columns, [new[theirs] for theirs in second.columns]
+        bag, columns, others = second.bag, first.columns, second.columns
         same = list(map(same_value, columns, others))
         keys = any(
             mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(theirs)
@@ -574,7 +552,7 @@ class Compiler:
         _require_order(bag, {name for name, _ in order} - {*partition})
         for name, kind in self.tables.kinds(bag, names).items():
             require_single(kind, f"the first rows by column {name!r}")
-        position = fresh("place", [*bag.columns, OWNER])
+        position = self.tables.take_name("place")
         window = Window("row_number", partition=(*partition,), order=(*order,), breaks_ties=True)
         limit = Expression(f"({quote(position)} <= {number})", frozenset([position]))
         joint = filter_relation(self._with_window(bag, position, window, read), [limit])
@@ -585,6 +563,13 @@ class Compiler:
         kinds = self.tables.kinds(bag, bag.columns)
         bag = keep_distinguishing_columns(unify_equal_values(bag, kinds), kinds, read)
         return add_windows(bag, {name: window})
+
+    def as_column(self, bag: Bag, expression: Expression) -> tuple[Bag, str]:
+        """Return a relation in which an expression is a column, and its name."""
+        if expression.column is not None:
+            return bag, expression.column
+        name = self.tables.take_name("key")
+        return extend_relation(bag, {name: expression}), name
 
     def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
         """Join relations: from the one with the longest link on, each by what it has in common."""
@@ -637,9 +622,8 @@ class Compiler:
         for term in conditions:
             pair = _across(term, left, right)
             if pair is not None:
-                used_names = (*left.columns, *right.columns)
-                left, mine = as_column(left, pair[0], used_names)
-                right, theirs = as_column(right, pair[1], (*used_names, mine))
+                left, mine = self.as_column(left, pair[0])
+                right, theirs = self.as_column(right, pair[1])
                 if are_comparable(
                     self.tables.find_type(left, mine), self.tables.find_type(right, theirs)
                 ):
@@ -722,19 +706,19 @@ class Compiler:
         kind = compiled.kind if plain or is_boolean else ""
         return replace(compiled, sql=joint, kind=kind, pair=compiled.pair if plain else None)
 
-    def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
+    def _where(self, node: Node, view: Scope, items: Items) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
         sub, denied = node, False
         while isinstance(sub, Operator) and sub.sort == "OPERATOR_NOT":
             (sub,), denied = sub.operands, not denied
         if _is_membership(sub):
-            other, conditions = self.matches(sub, view, items, used_names)
+            other, conditions = self.matches(sub, view, items)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
                 _require_one_column(sub)
                 bag = self._rows_for_not_in(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
-        special = Subqueries(self, view, items, used_names)
+        special = Subqueries(self, view, items)
         compiled = self.write_condition(node, view, items, special.answer)
         if compiled.outer:
             raise refuse("correlated")
@@ -749,15 +733,13 @@ class Compiler:
         *rest, same = conditions
         assert same.pair is not None  # noqa: S101 as `matches` makes it
         mine, value = same.pair
-        name = fresh("missing", [*view.bag.columns, *other.bag.columns, OWNER])
+        name = self.tables.take_name("missing")
         missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
         bag = extend_relation(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
         doubt = Expression(f"({quote(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
         return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 
-    def matches(
-        self, sub: Subquery, view: Scope, items: Items, used_names: set[str]
-    ) -> tuple[Scope, list[Expression]]:
+    def matches(self, sub: Subquery, view: Scope, items: Items) -> tuple[Scope, list[Expression]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
         select = sub.query
         around, is_any = replace(view, outer=None), sub.sort == "ANY"
@@ -766,8 +748,7 @@ class Compiler:
             chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
             values = [self.written(item, inner) for _, item in chosen_items] if is_any else []
         else:
-            others = used_names | {fold_name(name) for name in view.bag.columns}
-            inner, conditions = _rename_columns(self.query(select), others), []
+            inner, conditions = self.query(select), []
             values = [column(name) for name in inner.columns] if is_any else []
         match sub.operand:
             case Function(name="row") as row:
@@ -923,7 +904,6 @@ class Subqueries:
     compiler: Compiler
     view: Scope
     items: Items
-    used_names: set[str]
 
     def answer(self, node: Node) -> Expression | None:
         """Return the column that stands for a subquery; None for any other node."""
@@ -933,15 +913,13 @@ class Subqueries:
 
     def _membership(self, node: Subquery) -> Expression:
         compiler = self.compiler
-        other, conditions = compiler.matches(node, self.view, self.items, self.used_names)
-        columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
-        result, unsure = fresh("found", columns), fresh("unsure", columns)
-        self.used_names.add(result)
+        other, conditions = compiler.matches(node, self.view, self.items)
+        result = compiler.tables.take_name("found")
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
             return Expression(quote(result), frozenset([result]), size=Size())
         _require_one_column(node)
-        self.used_names.add(unsure)
+        unsure = compiler.tables.take_name("unsure")
         *rest, same = conditions
         perhaps = replace(same, sql=f"coalesce({same.sql}, true)", pair=None)
         self._mark(other, conditions, result)
@@ -968,8 +946,7 @@ class Subqueries:
         seen = [*self.view.seen]
         for item in select.items:
             ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
-            bag, term = as_column(self.view.bag, ref, [*self.used_names])
-            self.used_names.add(fold_name(term))
+            bag, term = self.compiler.as_column(self.view.bag, ref)
             self.view = replace(self.view, bag=bag)
             seen.append(VisibleColumn(path, name_item(item), term))
         return Scope(self.view.bag, tuple(seen))
@@ -1024,13 +1001,6 @@ def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     if limit.kind != "ROW_COUNT" or limit.offset is not None or not text.isdecimal():
         raise refuse("LATERAL")
     return replace(select, modifiers=()), (orders, int(text))
-
-
-def _rename_columns(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
-    """Return a relation at a path whose columns have new names."""
-    bag, new = rename_relation(scope.bag, used_names)
-    seen = (replace(term, path=path, column=new[term.column]) for term in scope.seen)
-    return Scope(bag, tuple(seen))
 
 
 def _is_beside(node: Join) -> bool:
@@ -1105,14 +1075,6 @@ def _across(term: Expression, left: Bag, right: Bag) -> tuple[Expression, Expres
     return None
 
 
-def as_column(bag: Bag, expression: Expression, used_names: Sequence[str]) -> tuple[Bag, str]:
-    """Return a relation in which an expression is a column."""
-    if expression.column is not None:
-        return bag, expression.column
-    name = fresh("key", [*used_names, OWNER])
-    return extend_relation(bag, {name: expression}), name
-
-
 def _says_owner(
     left: Bag, right: Bag, pairs: Iterable[tuple[Expression, Expression] | None]
 ) -> bool:
@@ -1151,7 +1113,6 @@ class _Select:
     compiler: Compiler
     node: Select
     outer: Scope | None = None
-    used_names: set[str] = field(default_factory=set)
     keys: dict[str, str] = field(default_factory=dict)
     before: dict[str, Expression] = field(default_factory=dict)
     calls: dict[str, Aggregate] = field(default_factory=dict)
@@ -1177,9 +1138,7 @@ class _Select:
             self.group_by = tuple(item for _, _, item in rows if holds(item, Name))
         aggregates = list_aggregates([nodes, select.having, select.qualify])
         self.grouped = bool(self.group_by or aggregates)
-        for view in filter(None, (self.view, self.outer)):
-            self.used_names |= {fold_name(name) for name in view.bag.columns}
-        self.subqueries = Subqueries(self.compiler, self.view, self.items, self.used_names)
+        self.subqueries = Subqueries(self.compiler, self.view, self.items)
 
     def compile(self) -> Scope:
         """Return its relation."""
@@ -1199,7 +1158,11 @@ class _Select:
         require(is_said, "GROUP BY across units", bag, "GROUP BY", unit=unit)
         compiled: dict[str, Expression] = {}
         for index, (name, node) in enumerate(self.items):
-            compiled[fresh(name, [*compiled, OWNER])] = self.written(node, index)
+            value = self.written(node, index)
+            result = value.column if isinstance(node, Name) and not node.alias else None
+            if result is None or result in compiled:
+                result = self.compiler.tables.take_name(name)
+            compiled[result] = value
         having, qualify = (
             [self.condition(node) for node in (clause,) if node is not None]
             for clause in (self.node.having, self.node.qualify)
@@ -1243,7 +1206,7 @@ class _Select:
         value = self.written(node, 0)
         if self.windows or value.outer:
             raise refuse("correlated")
-        name = take_name("value", self.used_names)
+        name = self.compiler.tables.take_name("value")
         counts = {"count", "count_star"}
         empty = "0" if name_call(node) in counts else None
         if empty is None and any(name_call(part) in counts for part in walk(node)):
@@ -1270,7 +1233,7 @@ class _Select:
         for term, names_known in result.items():
             if names_known == label:
                 return term
-        term = take_name(name, self.used_names)
+        term = self.compiler.tables.take_name(name)
         result[term] = label
         return term
 
@@ -1430,7 +1393,7 @@ class _Select:
             for name, term in totals.items():
                 call = Aggregate(term.function, term.arguments[0])
                 sums = _aggregate_exactly(bag, term.partition, {name: call}, kinds)
-                keys = {key: fresh(key, [*bag.columns, name, OWNER]) for key in term.partition}
+                keys = {key: self.compiler.tables.take_name(key) for key in term.partition}
                 sums = chosen(sums, {keys.get(key, key): column(key) for key in sums.columns})
                 same = [same_value(key, new) for key, new in keys.items()]
                 result = join_relations(bag, sums, "LEFT", [], same)

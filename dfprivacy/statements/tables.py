@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -112,6 +112,8 @@ class Tables:
     used: dict[str, Relation] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     """Notes on how values are compared, whatever the rows."""
+    names: dict[str, int] = field(default_factory=lambda: {fold_name(OWNER): 1})
+    """Folded names of all columns of the statement, each with the last number put behind it."""
 
     def __post_init__(self) -> None:
         if self.schema is not None:
@@ -132,6 +134,15 @@ class Tables:
                 self._spelt(self.relations[fold_name(table)], column)
         for name, derived in self.givens.items():
             self.relations[name] = derived.relation
+
+    def take_name(self, name: str) -> str:
+        """Return a name for a column of the statement that no other column has."""
+        new, folded = name, fold_name(name)
+        while fold_name(new) in self.names:
+            self.names[folded] += 1
+            new = f"{name}_{self.names[folded]}"
+        self.names[fold_name(new)] = 1
+        return new
 
     def _name(self, relation: Relation) -> str | None:
         """Return the name of a table, if it can be read."""
@@ -199,14 +210,18 @@ class Tables:
         return fold_name(str(self.schema.unit)) if self.schema is not None else "unit"
 
     def bag(
-        self, relation: Relation, used_names: Iterable[str] = ()
+        self, relation: Relation, *, is_above: bool = False
     ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
-        """Return the rows of a table with their owners, its columns by names not yet taken."""
+        """Return the rows of a table with their owners, and its columns with their new names.
+
+        Those of a table that `is_above` a link are named by themselves: none is in the statement.
+        """
         name = str(self._name(relation))
         self.used[name] = relation
-        new: dict[str, str] = {}
-        for column in relation.columns:
-            new[column] = fresh(column, [*used_names, *new.values(), OWNER])
+        new = {
+            column: fresh(column, [OWNER]) if is_above else self.take_name(column)
+            for column in relation.columns
+        }
         columns = {here: column for column, here in new.items()}
         pairs, kinds = tuple(new.items()), relation.table.kinds
         schema = self.schema
@@ -236,7 +251,7 @@ class Tables:
             bag = stored(name, columns, (unit, write_owner(unit, kind)), kinds)
         else:
             path, _, key = to.rpartition(".")
-            above, above_columns = self.bag(self.relations[path := fold_name(path)])
+            above, above_columns = self.bag(self.relations[path := fold_name(path)], is_above=True)
             key = self._spelt(self.relations[path], key)
             above_key = dict(above_columns)[key]
             above_kind = self.find_type(above, above_key)
