@@ -556,8 +556,8 @@ def holds_dp(node: Node) -> bool:
 def read_call(
     node: Function,
     written: Callable[[Node], Expression],
-    bounds: Mapping[str, Bounds] = MappingProxyType({}),
-    range_of: Callable[[Node], Bounds | None] = lambda _: None,
+    bounds: Mapping[str, Bounds],
+    range_of: Callable[[Node], Bounds | None],
 ) -> Call:
     """Return the question of a dp_ call; `written` writes its expressions over the rows.
 
@@ -603,9 +603,7 @@ _WITHIN = frozenset(("min", "max", "any_value", "first", "last", "avg", "mean", 
 """The aggregates whose values lie within the range of what they aggregate."""
 
 
-def bounds_of_choices(
-    node: Node, range_of: Callable[[Node], Bounds | None] = lambda _: None
-) -> Bounds | None:
+def bounds_of_choices(node: Node, range_of: Callable[[Node], Bounds | None]) -> Bounds | None:
     """Return the bounds of a choice among constants and what has a range; None for the rest.
 
     An aggregate of such a choice can have them too.

@@ -94,6 +94,7 @@ from dfprivacy.statements.nodes import (
     holds,
     name_call,
     parse,
+    quote_text,
     rebuild,
     rebuild_part,
     refuse_node,
@@ -419,45 +420,39 @@ class _AnswerWriter(Writer):
 
     def find(self, node: Node) -> Expression | None:
         """Return the expression of a call, key, window or name; None for other nodes."""
-        sql = self._find_text(node)
+        release, sql = self.release, None
+        match node:
+            case Function() if is_dp(node):
+                sql = release.write_answer(node)
+            case EndOfSteps():
+                calls = {s: release.name_answer(s) for s in node.steps if isinstance(s, Function)}
+                release.with_ends |= {call for call, _ in calls.values()}
+                steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
+                sql = f"released.computed_{_place_item(steps, release.computed)}_{node.end}"
+            case Subquery(released=str(name)):
+                sql = f"released.{name}"
+            case Operator(sort="GROUPING_FUNCTION"):
+                sql = release.number_sets(node)
+            case Over():
+                text = window(node, lambda part: write_try(release.written(part)))
+                sql = f"released.window_{_place_item(text, release.windows)}"
+            case _ if release.keys and not holds_dp(node):
+                with suppress(RefusedStatementError, MissingColumnError):
+                    text, keys = release.over_rows(node).sql, [key.sql for key in release.keys]
+                    sql = f"released.key_{keys.index(text)}" if text in keys else None
+        if sql is None and isinstance(node, Name):
+            is_known = release.scope.find(node.path) is not None
+            sql = release.item(node.path, self.before) or (None if is_known else node.clock)
+            if sql is None and not is_known:
+                raise release.scope.missing(node.path)
+            if sql is None:
+                name = node.path[-1]
+                raise refuse("column outside a dp_ call", quoted=quote(name), name=name)
         return None if sql is None else Expression(sql)
 
     def check(self, node: Node, parts: Sequence[Expression]) -> None:
         """Keep operands until their types are known."""
         self.release.checked.append((node, parts))
-
-    def _find_text(self, node: Node) -> str | None:  # noqa: PLR0911 one line a class
-        release = self.release
-        match node:
-            case Function() if is_dp(node):
-                return release.write_answer(node)
-            case EndOfSteps():
-                calls = {s: release.name_answer(s) for s in node.steps if isinstance(s, Function)}
-                release.with_ends |= {call for call, _ in calls.values()}
-                steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
-                index = _place_item(steps, release.computed)
-                return f"released.computed_{index}_{node.end}"
-            case Subquery(released=str(name)):
-                return f"released.{name}"
-            case Operator(sort="GROUPING_FUNCTION"):
-                return release.number_sets(node)
-            case Over():
-                sql = window(node, lambda part: write_try(release.written(part)))
-                return f"released.window_{_place_item(sql, release.windows)}"
-        if release.keys and not holds_dp(node):
-            with suppress(RefusedStatementError, MissingColumnError):
-                sql, keys = release.over_rows(node).sql, [key.sql for key in release.keys]
-                if sql in keys:
-                    return f"released.key_{keys.index(sql)}"
-        if not isinstance(node, Name):
-            return None
-        parts, is_known = node.path, release.scope.find(node.path) is not None
-        text = release.item(parts, self.before) or (None if is_known else node.clock)
-        if text is not None:
-            return text
-        if not is_known:
-            raise release.scope.missing(parts)
-        raise refuse("column outside a dp_ call", quoted=quote(parts[-1]), name=parts[-1])
 
 
 def _place_item(item: T, items: list[T]) -> int:
@@ -762,9 +757,7 @@ class _Taken:
         return self._constants(rows, f"{start}, column_name, data_type")
 
     def _constants(self, rows: Sequence[Sequence[str | None]], columns: str) -> Node:
-        texts = [
-            ["NULL" if v is None else "'" + v.replace("'", "''") + "'" for v in r] for r in rows
-        ]
+        texts = [["NULL" if text is None else quote_text(text) for text in row] for row in rows]
         tuples = ", ".join(f"({', '.join(row)})" for row in texts)
         names = columns.replace("null", '"null"').replace("default", '"default"')
         nothing = ", ".join("CAST(NULL AS VARCHAR)" for _ in names.split(","))

@@ -23,6 +23,8 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
+import duckdb
+
 from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
@@ -43,6 +45,7 @@ from dfprivacy.statements.nodes import (
     literal,
     name_call,
     quote_if_needed,
+    quote_text,
     refuse_node,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
@@ -755,7 +758,7 @@ def _write_constant(node: Constant) -> Expression:
     digits = text.removeprefix("-").replace("_", "")
     plain = digits[:1] in set("0123456789.") and not set(digits) - set("0123456789.eE+-")
     if sort == "STRING":
-        sql, size = "'" + text.replace("'", "''") + "'", Size(0, len(text))
+        sql, size = quote_text(text), Size(0, len(text))
     elif sort == "NULL_LITERAL":
         sql = "NULL"
     elif sort == "BOOLEAN" and text in {"true", "false"}:
@@ -779,32 +782,28 @@ def _refuse_call(call: Function) -> RefusedStatementError:
 
 def write_field(sql: str, name: str) -> str:
     """Return the SQL of a field."""
-    literal_name = name.replace("'", "''")
-    return f"struct_extract({sql}, '{literal_name}')"
+    return f"struct_extract({sql}, {quote_text(name)})"
 
 
-_SPELLINGS = dict(
-    pair.split("=")
-    for pair in words(
-        "BOOL=BOOLEAN,LOGICAL=BOOLEAN,INT1=TINYINT,INT2=SMALLINT,INT16=SMALLINT,SHORT=SMALLINT,"
-        "INT=INTEGER,INT4=INTEGER,INT32=INTEGER,SIGNED=INTEGER,INTEGRAL=INTEGER,INT8=BIGINT,"
-        "INT64=BIGINT,LONG=BIGINT,INT128=HUGEINT,UINT8=UTINYINT,UINT16=USMALLINT,UINT32=UINTEGER,"
-        "UINT64=UBIGINT,REAL=FLOAT,FLOAT4=FLOAT,FLOAT8=DOUBLE,DEC=DECIMAL,NUMERIC=DECIMAL,"
-        "TEXT=VARCHAR,STRING=VARCHAR,CHAR=VARCHAR,BPCHAR=VARCHAR,NVARCHAR=VARCHAR,"
-        "DATETIME=TIMESTAMP,TIMESTAMP_US=TIMESTAMP,TIMESTAMP WITH TIME ZONE=TIMESTAMPTZ,GUID=UUID",
-        ",",
-    )
-)
 _TYPES = words(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT "
     "DOUBLE DECIMAL VARCHAR DATE TIME TIMESTAMP TIMESTAMP_NS TIMESTAMPTZ INTERVAL UUID"
 )
 
 
+@lru_cache(256)
+def _spell_type(name: str) -> str:
+    """Return DuckDB's own name of a type, as of INTEGER for INT4; the name itself of others."""
+    base = ""
+    if name.replace(" ", "_").isidentifier():  # DuckDB would read other texts as types in types
+        with suppress(duckdb.Error), open_embedded(idle=True) as engine:
+            base = find_base_type(str(engine.sqltype(name)))
+    return {_ZONED: "TIMESTAMPTZ", "": name}.get(base, base)
+
+
 def type_name(node: Node) -> str:
     """Return a type that is cast to, by one name for each."""
-    name = node.name.upper() if isinstance(node, Type) else ""
-    name = _SPELLINGS.get(name, name)
+    name = _spell_type(node.name.upper()) if isinstance(node, Type) else ""
     digits = [literal(size) for size in node.sizes] if isinstance(node, Type) else []
     is_sized = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
     sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type

@@ -44,7 +44,16 @@ from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, read_unit
 from dfprivacy.statements.gate import type_frame
-from dfprivacy.statements.nodes import Other, Select, fold_name, parse, rebuild, text_of_query, walk
+from dfprivacy.statements.nodes import (
+    Other,
+    Select,
+    fold_name,
+    parse,
+    quote_text,
+    rebuild,
+    text_of_query,
+    walk,
+)
 from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.schema import read_schema
 
@@ -488,7 +497,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, float | np.floating) and math.isfinite(value):
         return repr(float(value))
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return quote_text(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, date):

@@ -456,11 +456,6 @@ def _derive_facts(
     return facts | {name: Facts(size=bag.size(value.uses)) for name, value in values.items()}
 
 
-def distinct(bag: Bag) -> Bag:
-    """Return the rows of a relation once each, for each owner."""
-    return group_relation(bag, bag.columns, {})
-
-
 @dataclass(frozen=True)
 class Window:
     """A window function: what it is called with, its partition, order and frame, all by column.

@@ -107,7 +107,6 @@ from dfprivacy.statements.relations import (
     add_windows,
     chosen,
     column,
-    distinct,
     equality,
     extend_relation,
     filter_relation,
@@ -537,7 +536,7 @@ class Compiler:
         kinds = self.tables.kinds(bag, bag.columns)
         for name, kind in kinds.items():
             require_single(kind, f"DISTINCT over column {name!r}")
-        return distinct(unify_equal_values(bag, kinds))
+        return group_relation(unify_equal_values(bag, kinds), bag.columns, {})
 
     def first_rows(
         self,
@@ -735,7 +734,8 @@ class Compiler:
         mine, value = same.pair
         name = self.tables.take_name("missing")
         missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
-        bag = extend_relation(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
+        bag = extend_relation(other.bag, missing)
+        bag = bag if rest else group_relation(bag, [name], {})
         doubt = Expression(f"({quote(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
         return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 

@@ -21,6 +21,7 @@ import duckdb
 import yaml
 
 from dfprivacy.errors import InvalidDescriptionError
+from dfprivacy.statements.nodes import quote_text
 
 MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
 HINT = "docs/how-to/etl.md describes every field; --check looks at a file without spending anything"
@@ -238,7 +239,7 @@ class _Parameter:
     def sql(self) -> str:
         """The value as one literal: a number, or a text in quotes."""
         if isinstance(self.value, str):
-            return "'" + self.value.replace("'", "''") + "'"
+            return quote_text(self.value)
         return f" {self.text} "  # apart from a minus sign, which would begin a comment
 
 
