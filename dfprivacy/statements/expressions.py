@@ -332,22 +332,23 @@ OUTSIDE = words(
 )
 
 
-def not_a_row_function(name: str) -> RefusedStatementError:
-    """Return the error for a function that is not one of a single row."""
-    if name == "count_star":  # count(*) in DuckDB's tree
-        name = "count"
+def _refuse_call(call: Function) -> RefusedStatementError:
+    """Return the error for a call of what is not a function of a single row on the list."""
+    if f"{call.name}()" in REFUSALS:
+        return refuse(f"{call.name}()")
+    arguments(call)
+    if is_dp(call):
+        return refuse("dp_ call here", name=call.name)
+    name = "count" if call.name == "count_star" else call.name  # count(*) in DuckDB's tree
     if name in AGGREGATES:
         instead = of_frame(name) if name in OF_FRAMES else _private().get(name, _VALUES)
         return refuse("aggregate", name=name, instead=instead)
-    if name in CHANGING:
-        return refuse("changing", name=name)
-    if name in OUTSIDE:
-        return refuse("outside", name=name)
-    if name == "unnest":
-        return refuse("unnest of a list", name=name)
-    if name in OTHER_DIALECTS:
-        return refuse("no row function", name=name, near=f"write {OTHER_DIALECTS[name]}, or ")
-    return refuse("no row function", name=name, near=nearly(name, ROW_FUNCTIONS, str))
+    rules = {"changing": CHANGING, "outside": OUTSIDE, "unnest of a list": {"unnest"}}
+    for rule, names in rules.items():
+        if name in names:
+            return refuse(rule, name=name)
+    same = f"write {OTHER_DIALECTS[name]}, or " if name in OTHER_DIALECTS else ""
+    return refuse("no row function", name=name, near=same or nearly(name, ROW_FUNCTIONS, str))
 
 
 OTHER_DIALECTS = {
@@ -382,7 +383,6 @@ _CUT = frozenset({"date_trunc", "datetrunc"})
 _PARTED = _TAKEN | _CUT | {"date_diff", "datediff", "date_sub", "datesub"}
 _PLACED = _PLACES | {"weekofyear"}
 
-_WIDTH = re.compile(r"([1-9][0-9]{0,8})(?: +([a-z]+))?\Z", re.IGNORECASE)
 _SPAN = re.compile(r"(-?[0-9]{1,9})(?: +([a-z]+))?\Z", re.IGNORECASE)
 _SPANS = {"microsecond", "millisecond", "second", "minute", "hour", "day", "week"}
 _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
@@ -416,10 +416,8 @@ def check_dates(name: str, operands: Sequence[Node | None]) -> None:
     first = operands[0] if operands else None
     match name:
         case "time_bucket":
-            text, unit = _width(first)
-            width = _WIDTH.match(text.strip())
-            named = fold_name((width and width[2]) or "").removesuffix("s")
-            if width is None or bool(unit) == bool(named) or (unit or named) not in _WIDTHS:
+            width, unit = _read_interval(first)
+            if width < 1 or unit not in _WIDTHS:
                 raise refuse("width")
             kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
             for operand in operands[2:]:  # where buckets start: a text would name a time zone
@@ -465,28 +463,26 @@ def _list_zones() -> frozenset[str]:
 
 def read_span(node: Node) -> timedelta | None:
     """Return the duration of a constant interval in one unit, at most weeks; None for others."""
-    text, unit = _width(node)
-    match = _SPAN.match(text.strip())
-    name = unit or fold_name((match and match[2]) or "").removesuffix("s")
-    if match is None or name not in _SPANS or bool(unit) == bool(match[2]):
-        return None
-    return timedelta(**{f"{name}s": int(match[1])})
+    number, unit = _read_interval(node)
+    return timedelta(**{f"{unit}s": number}) if unit in _SPANS else None
 
 
-def _width(node: Node | None) -> tuple[str, str]:
-    """Return the text of a constant interval, and its unit where the text does not hold it."""
-    if cast_to(node) == "INTERVAL":
-        return _cast_text(node) or "", ""
+def _read_interval(node: Node | None) -> tuple[int, str]:
+    """Return the number and the unit of a constant interval in one unit; 0 and "" of others."""
     unit = _MADE.get(name_call(node), "")
-    while unit and node is not None and not literal(node)[1]:
+    text = (_cast_text(node) or "") if cast_to(node) == "INTERVAL" else ""
+    while unit and node is not None and not text:
         match node:
             case Function(name=name) if name in {*_MADE, "trunc"}:
                 node = next(iter(arguments(node)), None)
             case Cast(operand=operand) if cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"}:
                 node = operand
             case _:
-                node = None
-    return (literal(node)[1], unit) if unit else ("", "")
+                text, node = literal(node)[1], None
+    span = _SPAN.match(text.strip())
+    if span is None or bool(unit) == bool(span[2]):
+        return 0, ""
+    return int(span[1]), unit or fold_name(span[2]).removesuffix("s")
 
 
 def _cast_text(node: Node | None) -> str | None:
@@ -770,14 +766,6 @@ def _write_constant(node: Constant) -> Expression:
         raise refuse_part("a constant of this kind")
     by_row = bool(kind) or sort == "NULL_LITERAL"
     return Expression(sql, kind=kind, size=size, by_row=by_row, node=node)
-
-
-def _refuse_call(call: Function) -> RefusedStatementError:
-    """Return the error for a call of what is not on the list."""
-    if f"{call.name}()" in REFUSALS:
-        return refuse(f"{call.name}()")
-    arguments(call)
-    return refuse("dp_ call here", name=call.name) if is_dp(call) else not_a_row_function(call.name)
 
 
 def write_field(sql: str, name: str) -> str:

@@ -248,17 +248,18 @@ def list_row_items(items: Sequence[tuple[str, Node]], scope: Scope) -> list[tupl
         parts = [*walk(node, queries=False)]
         paths = [part.path for part in parts if isinstance(part, Name)]
         aliases = {fold_name(path[0]) for path in paths if scope.find(path) is None}
-        if aliases & aggregated or any(map(_aggregates_rows, parts)):
+        aggregates = any(
+            isinstance(part, Over)
+            or is_dp(part)
+            or name_call(part) in AGGREGATES
+            or (isinstance(part, Operator) and part.sort == "GROUPING_FUNCTION")
+            for part in parts
+        )
+        if aggregates or aliases & aggregated:
             aggregated.add(fold_name(name))
         else:
             rows.append((index, name, node))
     return rows
-
-
-def _aggregates_rows(node: Node) -> bool:
-    if isinstance(node, Operator):
-        return node.sort == "GROUPING_FUNCTION"
-    return isinstance(node, Over) or is_dp(node) or name_call(node) in AGGREGATES
 
 
 def split_condition(node: Node | None) -> list[Node]:
