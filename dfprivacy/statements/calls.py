@@ -737,14 +737,12 @@ def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon)."""
     values = next(_bind(node, _KEEP_FORMS), None)
     if values is None:
-        raise _wrong(KEEP)
+        raise refuse("arguments of dp_keep")
     epsilon = _read_epsilon(node, values["epsilon"]) if "epsilon" in values else None
     return number(values["delta"], "a delta"), epsilon
 
 
 def _wrong(function: str) -> RefusedStatementError:
-    if function == KEEP:
-        return refuse("arguments of dp_keep")
     statistic, values, advice = functions()[function], "an expression", ""
     calls = ", ".join(example_calls(function, statistic))
     if len(places := statistic.places()) > 1:

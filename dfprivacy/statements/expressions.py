@@ -217,7 +217,6 @@ WINDOWS: Mapping[str, _Rule] = {
     **dict.fromkeys(("count", "min", "max"), _Rule(1, orders=False)),
     **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
 }
-CALLED = {"count_star": "count"}
 FRAME_ENDS = words(
     "UNBOUNDED_PRECEDING UNBOUNDED_FOLLOWING CURRENT_ROW_ROWS CURRENT_ROW_RANGE "
     "EXPR_PRECEDING_ROWS EXPR_FOLLOWING_ROWS"

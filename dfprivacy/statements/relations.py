@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
 
@@ -203,14 +204,14 @@ def own_rows_by(bag: Bag, unit: str, owner: str) -> Bag:
     """
     assert bag.single  # noqa: S101 so each row is a function of one stored row
 
-    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        below = bag.sql([*selected, unit], leaf)
-        return (
-            f"SELECT {_list(_quote_all(selected), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
-            f"WHERE {quote(unit)} IS NOT NULL"
-        )
+    return replace(bag, text=partial(_select_owned, bag, unit, owner), single=False)
 
-    return replace(bag, text=text, single=False)
+
+def _select_owned(bag: Bag, unit: str, owner: str, selected: tuple[str, ...], leaf: Leaf) -> str:
+    """Return the SELECT of rows whose owner is an expression over their column of the unit."""
+    below = bag.sql([*selected, unit], leaf)
+    columns = _list(_quote_all(selected), owner=owner)
+    return f"SELECT {columns} FROM ({below}) AS rows WHERE {owner} IS NOT NULL"  # noqa: S608 ours
 
 
 def _by_itself(bag: Bag, what: str) -> None:
@@ -252,12 +253,9 @@ def link_table(link: Link) -> Bag:
     column, key = quote(link.column), quote(link.key)
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        sql, above, start = link.rows.sql([*selected, link.column], leaf), link.above, ""
         if link.owner is not None:
-            return (
-                f"SELECT {_list(_quote_all(selected), owner=link.owner)} FROM ({sql}) AS l "  # noqa: S608
-                f"WHERE {link.owner} IS NOT NULL"
-            )
+            return _select_owned(link.rows, link.column, link.owner, selected, leaf)
+        sql, above, start = link.rows.sql([*selected, link.column], leaf), link.above, ""
         if link.is_small and above.link is not None:
             start, sql = f"WITH {_FEW} AS MATERIALIZED ({sql}) ", f"FROM {_FEW}"
             above = _met(above.link, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608

@@ -26,7 +26,6 @@ from dfprivacy.statements.calls import (
 from dfprivacy.statements.expressions import (
     AGGREGATES,
     BY_LIST,
-    CALLED,
     COMPARED,
     EXACT,
     FLOATS,
@@ -1347,7 +1346,7 @@ class _Select:
                 raise refuse("a window frame without a constant size")
         frame = write_frame(node, lambda size: literal(size)[1])
         numbers, ties = tuple(literal(term)[1] for term in constants), frame.startswith("ROWS")
-        function, breaks_ties = CALLED.get(name, name), rule.orders or ties
+        function, breaks_ties = name.removesuffix("_star"), rule.orders or ties
         window = Window(function, values, numbers, partition, order, frame, breaks_ties)
         return self._write_window(window, sums=rule.sums)
 
