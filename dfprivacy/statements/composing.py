@@ -65,6 +65,7 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
+    Items,
     Scope,
     list_row_items,
     refuse_table_function,
@@ -106,7 +107,7 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import OWNER, Bag, chosen, list_uses
 from dfprivacy.statements.rows import about_all, find_range, read_rows
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.select import Compiler, Items
+from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
 
 T = TypeVar("T")
@@ -330,7 +331,7 @@ class Statement:
 
     def over_rows(self, node: Node, before: int | None = None) -> Expression:
         """Return an expression over the protected rows; it may name items `before` one."""
-        return self.compiler.written(node, self.scope, self.items[:before])
+        return self.compiler.written(node, replace(self.scope, items=self.items[:before]))
 
     @cached_property
     def calls(self) -> list[tuple[str, Call]]:

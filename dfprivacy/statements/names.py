@@ -59,16 +59,22 @@ class VisibleColumn:
         return ".".join((*self.path[-1:], self.name))
 
 
+Items = Sequence[tuple[str, Node]]
+"""The items of a SELECT list, by their names."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """The rows of a FROM, and what can be named; `outer` are those around a subquery.
 
-    `constants` are the SQL of released numbers, by the names under which they are lent.
+    `items` can be named where no column has the name. `constants` are the SQL of released numbers,
+    by the names under which they are lent.
     """
 
     bag: Bag
     seen: tuple[VisibleColumn, ...]
     outer: Scope | None = None
+    items: Items = ()
     constants: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -213,7 +219,7 @@ def put_beside(views: Sequence[Scope]) -> Scope:
     return Scope(Bag(facts, owned, write_side), seen)
 
 
-def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
+def unfold_star(node: Node, view: Scope) -> Items:
     """Return items of a SELECT list with their names, * written out."""
     if not isinstance(node, Star) or node.is_columns:
         return [(name_item(node, (column.name for column in view.seen)), node)]
@@ -238,7 +244,7 @@ def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
     return items
 
 
-def list_row_items(items: Sequence[tuple[str, Node]], scope: Scope) -> list[tuple[int, str, Node]]:
+def list_row_items(items: Items, scope: Scope) -> list[tuple[int, str, Node]]:
     """Return the items of a SELECT list that aggregate no rows, with their places and names.
 
     A name that is no column stands for an item before it.

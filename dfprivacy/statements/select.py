@@ -33,6 +33,7 @@ from dfprivacy.statements.expressions import (
     LIST,
     ORDERED,
     ORDERED_BY_VALUE,
+    STORED,
     WINDOWS,
     Aggregate,
     Expression,
@@ -56,6 +57,7 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.gate import RANKED, TEXT, Relation
 from dfprivacy.statements.names import (
+    Items,
     Scope,
     VisibleColumn,
     is_plain,
@@ -120,7 +122,6 @@ from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import Tables
 
 Special = Callable[[Node], Expression | None]
-Items = Sequence[tuple[str, Node]]
 
 
 @dataclass
@@ -141,10 +142,7 @@ class Compiler:
     """Conditions of joins that hold subqueries: they filter what has been joined, as in WHERE."""
 
     def from_where(
-        self,
-        select: Select,
-        items: Items,
-        outer: Scope | None = None,
+        self, select: Select, items: Items, outer: Scope | None = None
     ) -> tuple[Scope, list[Expression]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
         for entry in select.ctes:  # recursive ones
@@ -154,7 +152,7 @@ class Compiler:
         before, self.later = self.later, []
         views, conditions, _ = self._collect_joins(select.source)
         later, self.later = self.later, before
-        joint = replace(put_beside(views), outer=outer)
+        joint = replace(put_beside(views), outer=outer, items=items)
         around: list[Expression] = []
         has_texts = any(fact.kind == TEXT for fact in joint.bag.facts.values())
         where = compare_as_numbers(select.where, joint) if has_texts else select.where
@@ -162,21 +160,21 @@ class Compiler:
             if holds(node, Subquery):
                 later.append(node)
                 continue
-            compiled = self.write_condition(node, joint, items)
+            compiled = self.write_condition(node, joint)
             (around if compiled.outer else conditions).append(compiled)
             if self.key_table is not None and select.source is self.outermost:
                 if not compiled.uses <= frozenset(self.key_table.bag.columns):
                     raise refuse("keys of a public table")
                 bag = filter_relation(self.key_table.bag, [compiled])
                 self.key_table = replace(self.key_table, bag=bag)
-            conditions += self._imply_conditions(node, views, joint, items)
-        view = replace(self._order_joins(views, conditions), outer=outer)
+            conditions += self._imply_conditions(node, views, joint)
+        view = replace(joint, bag=self._order_joins(views, conditions).bag)
         for node in later:
-            view = self._where(node, view, items)
+            view = self._where(node, view)
         return view, around
 
     def _imply_conditions(
-        self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
+        self, node: Node, views: Sequence[Scope], joint: Scope
     ) -> Iterator[Expression]:
         """Yield certain conditions on one relation each that follow from an OR over several."""
         if not isinstance(node, Operator) or node.sort != "CONJUNCTION_OR":
@@ -191,7 +189,7 @@ class Compiler:
             term = [[part for part in side if is_about(part, view)] for side in sides]
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
-                compiled = self.write_condition(replace(node, operands=(*every,)), joint, items)
+                compiled = self.write_condition(replace(node, operands=(*every,)), joint)
                 if compiled.kind:
                     yield compiled
 
@@ -363,7 +361,7 @@ class Compiler:
             always = literal(node.condition) == ("BOOLEAN", "true")
             if not is_plain(alone) or (node.way == "LEFT" and not always):
                 raise refuse("LATERAL")
-            lateral = Subqueries(self, self._order_joins(left, ahead), ())
+            lateral = Subqueries(self, self._order_joins(left, ahead))
             return [lateral.extend_rows(select, path)], [], []
         without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
@@ -686,38 +684,36 @@ class Compiler:
         """Return a name of the unit's column, for a message."""
         return next((name for name, _ in self._keys(view)), "the column of the unit")
 
-    def written(
-        self, node: Node, scope: Scope, items: Items = (), special: Special | None = None
-    ) -> Expression:
+    def written(self, node: Node, scope: Scope, special: Special | None = None) -> Expression:
         """Return an expression over rows and items; `special` has others for some nodes."""
-        result = RowWriter(self.tables, scope, items, special).write(node)
+        result = RowWriter(self.tables, scope, special).write(node)
         return result if special is None else replace(result, kind="")
 
     def write_condition(
-        self, node: Node, view: Scope, items: Items = (), special: Special | None = None
+        self, node: Node, view: Scope, special: Special | None = None
     ) -> Expression:
         """Return a condition on rows."""
-        compiled = self.written(node, view, items, special)
+        compiled = self.written(node, view, special)
         joint = condition(node, compiled.sql)
         is_boolean = isinstance(node, Name) and view.kind(node.path) == "BOOLEAN"
         plain = joint == compiled.sql
         kind = compiled.kind if plain or is_boolean else ""
         return replace(compiled, sql=joint, kind=kind, pair=compiled.pair if plain else None)
 
-    def _where(self, node: Node, view: Scope, items: Items) -> Scope:
+    def _where(self, node: Node, view: Scope) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
         sub, denied = node, False
         while isinstance(sub, Operator) and sub.sort == "OPERATOR_NOT":
             (sub,), denied = sub.operands, not denied
         if _is_membership(sub):
-            other, conditions = self.matches(sub, view, items)
+            other, conditions = self.matches(sub, view)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
                 _require_one_column(sub)
                 bag = self._rows_for_not_in(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
-        special = Subqueries(self, view, items)
-        compiled = self.write_condition(node, view, items, special.answer)
+        special = Subqueries(self, view)
+        compiled = self.write_condition(node, view, special.answer)
         if compiled.outer:
             raise refuse("correlated")
         return replace(view, bag=filter_relation(special.view.bag, [compiled]))
@@ -738,7 +734,7 @@ class Compiler:
         doubt = Expression(f"({quote(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
         return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 
-    def matches(self, sub: Subquery, view: Scope, items: Items) -> tuple[Scope, list[Expression]]:
+    def matches(self, sub: Subquery, view: Scope) -> tuple[Scope, list[Expression]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
         select = sub.query
         around, is_any = replace(view, outer=None), sub.sort == "ANY"
@@ -759,7 +755,7 @@ class Compiler:
         for term, value in zip(terms, values, strict=False):
             if value.outer:
                 raise refuse("correlated")
-            conditions = [*conditions, equality(self.written(term, around, items), value)]
+            conditions = [*conditions, equality(self.written(term, around), value)]
         return inner, [_open_subquery(term) for term in conditions]
 
 
@@ -769,7 +765,6 @@ class RowWriter(Writer):
 
     tables: Tables
     scope: Scope
-    items: Items
     special: Special | None
 
     def find(self, node: Node) -> Expression | None:
@@ -781,9 +776,10 @@ class RowWriter(Writer):
             return other
         if (ref := self._find_column(self.scope, node)) is not None:
             return ref
-        for index, (alias, item) in enumerate(self.items if len(node.path) == 1 else ()):
+        items = self.scope.items
+        for index, (alias, item) in enumerate(items if len(node.path) == 1 else ()):
             if fold_name(alias) == fold_name(node.path[0]):
-                return replace(self, items=self.items[:index]).write(item)
+                return replace(self, scope=replace(self.scope, items=items[:index])).write(item)
         if self.scope.outer and (ref := self._find_column(self.scope.outer, node)) is not None:
             return ref
         if node.clock is None:
@@ -902,7 +898,6 @@ class Subqueries:
 
     compiler: Compiler
     view: Scope
-    items: Items
 
     def answer(self, node: Node) -> Expression | None:
         """Return the column that stands for a subquery; None for any other node."""
@@ -912,7 +907,7 @@ class Subqueries:
 
     def _membership(self, node: Subquery) -> Expression:
         compiler = self.compiler
-        other, conditions = compiler.matches(node, self.view, self.items)
+        other, conditions = compiler.matches(node, self.view)
         result = compiler.tables.take_name("found")
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
@@ -1117,6 +1112,8 @@ class _Select:
     calls: dict[str, Aggregate] = field(default_factory=dict)
     ahead: dict[str, Expression] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
+    sizes: dict[str, Size] = field(default_factory=dict)
+    """How long values of these columns get."""
     sums: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     """The columns that expressions over windows name."""
@@ -1128,8 +1125,9 @@ class _Select:
         if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(select.keys)))):
             raise refuse("group_sets")
         named = [(item.alias, item) for item in select.items if item.alias]
-        self.view, self.around = self.compiler.from_where(select, named, self.outer)
-        self.items = [term for item in select.items for term in unfold_star(item, self.view)]
+        view, self.around = self.compiler.from_where(select, named, self.outer)
+        self.items = [term for item in select.items for term in unfold_star(item, view)]
+        self.view = replace(view, items=self.items)
         nodes = [item for _, item in self.items]
         self.group_by = select.keys
         if select.groups_all:
@@ -1137,7 +1135,7 @@ class _Select:
             self.group_by = tuple(item for _, _, item in rows if holds(item, Name))
         aggregates = list_aggregates([nodes, select.having, select.qualify])
         self.grouped = bool(self.group_by or aggregates)
-        self.subqueries = Subqueries(self.compiler, self.view, self.items)
+        self.subqueries = Subqueries(self.compiler, self.view)
 
     def compile(self) -> Scope:
         """Return its relation."""
@@ -1149,7 +1147,7 @@ class _Select:
             raise refuse_part("ORDER_MODIFIER")
         for node in self.group_by:
             key = find_item(node, self.items)
-            self.key(self.compiler.written(key, self.view, self.items))
+            self.key(self.compiler.written(key, self.view))
         bag, unit = self.view.bag, self.compiler.name_unit(self.view)  # it has to be among the keys
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
@@ -1203,7 +1201,7 @@ class _Select:
             keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
         named = [(mine, self.key(theirs)) for mine, theirs in keys]
         value = self.written(node, 0)
-        if self.windows or value.outer:
+        if self.windows:
             raise refuse("correlated")
         name = self.compiler.tables.take_name("value")
         counts = {"count", "count_star"}
@@ -1225,16 +1223,20 @@ class _Select:
         """Return the column that an expression is, or becomes among others."""
         if value.outer:
             raise refuse("correlated")
-        return value.column or self._name_column(columns, value, name)
+        return value.column or self._name_column(columns, value, name, value.size or STORED)
 
-    def _name_column(self, result: dict[str, Any], label: object, name: str) -> str:
-        """Return the column of what is wanted: a new one, unless there is one already."""
-        for term, names_known in result.items():
-            if names_known == label:
+    def _name_column(self, columns: dict[str, Any], value: object, name: str, size: Size) -> str:
+        """Return the column of a value of a size: a new one, unless there is one already."""
+        for term, other in columns.items():
+            if other == value:
                 return term
         term = self.compiler.tables.take_name(name)
-        result[term] = label
+        columns[term], self.sizes[term] = value, size
         return term
+
+    def _size(self, name: str) -> Size:
+        """Return how long values of a column get."""
+        return self.sizes.get(name) or self.subqueries.view.bag.size([name])
 
     def condition(self, node: Node) -> Expression:
         """Return a condition over aggregates and windows."""
@@ -1252,7 +1254,7 @@ class _Select:
                 return answer
             return Expression(quote(name), frozenset([name]), size=self._size(name))
 
-        compiled = self.compiler.written(node, self.view, items, special)
+        compiled = self.compiler.written(node, replace(self.view, items=items), special)
         if compiled.outer:
             raise refuse("correlated")
         self.read |= compiled.uses
@@ -1261,17 +1263,6 @@ class _Select:
             for column in compiled.uses - names_known:
                 raise refuse("column beside aggregates", column=column)
         return compiled
-
-    def _size(self, name: str) -> Size:
-        """Return how long values of a column get."""
-        if name in self.calls:
-            call = self.calls[name]
-            return LIST if call.is_list else self._size(call.argument)
-        if name in self.windows:
-            return longest(map(self._size, self.windows[name].arguments))
-        expression = self.before.get(name) or self.ahead.get(name)
-        size = None if expression is None else expression.size
-        return size or self.subqueries.view.bag.size([name])
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
         if isinstance(node, Over):
@@ -1285,7 +1276,7 @@ class _Select:
         if any(name_call(p) in AGGREGATES or isinstance(p, Over | Subquery) for p in walk(node)):
             return None
         try:
-            sql = self.compiler.written(node, self.view, self.items).sql
+            sql = self.compiler.written(node, self.view).sql
         except (RefusedStatementError, MissingColumnError):
             return None
         return self.keys.get(sql)
@@ -1307,19 +1298,21 @@ class _Select:
         by_value = name in ORDERED_BY_VALUE
         if (orders or name in ORDERED) and not (is_ordered and (by_value or not node.filter)):
             raise refuse("order of an aggregate", name=name)
-        value = compiler.written(operands[0], self.view, self.items) if operands else None
+        value = compiler.written(operands[0], self.view) if operands else None
         if node.filter is not None:
-            where = compiler.write_condition(node.filter, self.view, self.items)
+            where = compiler.write_condition(node.filter, self.view)
             base = value or Expression("true")
             sql, outer = f"CASE WHEN {where.sql} THEN {base.sql} END", where.outer | base.outer
             value = Expression(sql, where.uses | base.uses, outer, size=base.size)
         argument = "" if value is None else self._column(value, self.before, "value")
-        values = [compiler.written(term, self.view, self.items) for term, _ in orders]
+        values = [compiler.written(term, self.view) for term, _ in orders]
         columns = [self._column(value, self.before, "value") for value in values]
         by = zip(columns, (way for _, way in orders), strict=True)
         name = "count" if name == "count_star" else name
         call = Aggregate(name, argument, tuple(by), is_unique=node.distinct)
-        return self._name_column(self.calls, call, f"{name}_{argument}" if argument else "count")
+        title = f"{name}_{argument}" if argument else "count"
+        size = LIST if call.is_list else self._size(argument)
+        return self._name_column(self.calls, call, title, size)
 
     def _window(self, node: Over) -> str:
         name = node.name
@@ -1355,7 +1348,8 @@ class _Select:
         by = (self.ahead.get(term, column(term)).column for term in window.partition)
         is_said = not bag.owned or any(term in bag.keys for term in by)
         require(is_said, "window across units", bag, "a window", unit=unit)
-        name = self._name_column(self.windows, window, window.function)
+        size = longest(map(self._size, window.arguments))
+        name = self._name_column(self.windows, window, window.function, size)
         self.sums.update(window.arguments if sums else ())
         return name
 
