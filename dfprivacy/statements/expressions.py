@@ -203,7 +203,6 @@ class _Rule:
 
     values: int
     orders: bool
-    sums: bool = False
 
 
 WINDOWS: Mapping[str, _Rule] = {
@@ -214,8 +213,7 @@ WINDOWS: Mapping[str, _Rule] = {
     **dict.fromkeys(
         ("lag", "lead", "first_value", "last_value", "nth_value"), _Rule(1, orders=True)
     ),
-    **dict.fromkeys(("count", "min", "max"), _Rule(1, orders=False)),
-    **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
+    **dict.fromkeys(("count", "min", "max", "sum", "avg"), _Rule(1, orders=False)),
 }
 FRAME_ENDS = words(
     "UNBOUNDED_PRECEDING UNBOUNDED_FOLLOWING CURRENT_ROW_ROWS CURRENT_ROW_RANGE "

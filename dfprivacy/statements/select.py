@@ -431,7 +431,8 @@ class Compiler:
         path = (node.alias,) if node.alias else path
         named = zip(names, compiled.seen, strict=True)
         seen = tuple(replace(term, name=name, path=path) for name, term in named)
-        return require_apart(Scope(compiled.bag, seen))
+        scope = Scope(compiled.bag, seen)
+        return require_apart(scope) if node.columns else scope
 
     def _table(self, relation: Relation) -> Scope:
         if relation.definition is None:
@@ -1114,7 +1115,6 @@ class _Select:
     windows: dict[str, Window] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
     """How long values of these columns get."""
-    sums: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     """The columns that expressions over windows name."""
 
@@ -1341,17 +1341,15 @@ class _Select:
         numbers, ties = tuple(literal(term)[1] for term in constants), frame.startswith("ROWS")
         function, breaks_ties = name.removesuffix("_star"), rule.orders or ties
         window = Window(function, values, numbers, partition, order, frame, breaks_ties)
-        return self._write_window(window, sums=rule.sums)
+        return self._write_window(window)
 
-    def _write_window(self, window: Window, *, sums: bool = False) -> str:
+    def _write_window(self, window: Window) -> str:
         bag, unit = self.view.bag, self.compiler.name_unit(self.view)
         by = (self.ahead.get(term, column(term)).column for term in window.partition)
         is_said = not bag.owned or any(term in bag.keys for term in by)
         require(is_said, "window across units", bag, "a window", unit=unit)
         size = longest(map(self._size, window.arguments))
-        name = self._name_column(self.windows, window, window.function, size)
-        self.sums.update(window.arguments if sums else ())
-        return name
+        return self._name_column(self.windows, window, window.function, size)
 
     def _ahead(self, node: Node) -> str:
         return self._column(self.written(node, None, windows=False), self.ahead, "part")
@@ -1372,14 +1370,14 @@ class _Select:
                 _require_order(bag, [*values, *by])
             kinds = self.compiler.tables.kinds(bag, bag.columns)
             totals = {name: w for name, w in self.windows.items() if is_whole_sum(w, kinds)}
-            summed = {a for n, w in self.windows.items() if n not in totals for a in w.arguments}
+            windows = {name: w for name, w in self.windows.items() if name not in totals}
+            running = [w.arguments for w in windows.values() if w.function in {"sum", "avg"}]
             for name, kind in kinds.items():
                 if name in used:
                     require_single(kind, f"a window over column {name!r}")
-                if name in self.sums & summed:
+                if (name,) in running:
                     require_exact(kind, name)
             bag = unify_equal_values(bag, kinds)
-            windows = {name: term for name, term in self.windows.items() if name not in totals}
             if any(term.breaks_ties for term in windows.values()):
                 bag = keep_distinguishing_columns(bag, kinds, self.read)
             bag = add_windows(bag, windows) if windows else bag

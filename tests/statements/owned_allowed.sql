@@ -91,3 +91,4 @@ SELECT s, dp_sum(t, 0, 9) AS n FROM orders AS o(a, b, t, s) GROUP BY s
 SELECT dp_sum(date_diff('day', p.day, o.day), 0, 60) AS s, dp_count(*) AS n FROM orders o ASOF JOIN orders p ON o.customer = p.customer AND p.day < o.day
 SELECT p.total > 3 AS large, dp_sum(p.total, 0, 9) AS s FROM customer c ASOF LEFT JOIN (SELECT DISTINCT customer, total FROM orders) p ON p.customer = c.id AND p.total >= c.balance / 20 GROUP BY large
 SELECT label, dp_sum(paid, 0, 9) AS s FROM item ASOF JOIN product ON paid >= price GROUP BY label
+SELECT dp_sum(s - coalesce(l, 0), -99, 99) AS n FROM (SELECT customer, sum(total) OVER (PARTITION BY customer) AS s, lag(total) OVER (PARTITION BY customer ORDER BY day) AS l FROM orders)
