@@ -706,7 +706,6 @@ def _constant(form: Form, name: str, node: Node) -> Any:
 _MOMENTS: dict[str, Any] = {
     "DATE": dt.date,
     "TIMESTAMP": dt.datetime,
-    "TIMESTAMP WITH TIME ZONE": dt.datetime,
     "TIMESTAMPTZ": dt.datetime,
     "TIME": dt.time,
 }
@@ -851,7 +850,7 @@ def _round_end(node: Node, end: Node) -> Node:
 _ENDS = ("low", "high")
 _MOST_STEPS = 10_000
 """How many steps arithmetic with answers may have; longer texts of answers are refused."""
-_FLOATS = frozenset(("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
+_FLOATS = frozenset(("DOUBLE", "FLOAT", "DECIMAL"))
 
 
 def _steps(node: Node, aliases: Mapping[str, list[Any]]) -> list[Any] | None:

@@ -23,8 +23,6 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
-import duckdb
-
 from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
@@ -47,6 +45,7 @@ from dfprivacy.statements.nodes import (
     quote_if_needed,
     quote_text,
     refuse_node,
+    spell_type,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
 from dfprivacy.statistics.forms import example_calls, functions
@@ -416,7 +415,7 @@ def check_dates(name: str, operands: Sequence[Node | None]) -> None:
             width, unit = _read_interval(first)
             if width < 1 or unit not in _WIDTHS:
                 raise refuse("width")
-            kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
+            kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}
             for operand in operands[2:]:  # where buckets start: a text would name a time zone
                 if cast_to(operand) not in kinds or _cast_text(operand) is None:
                     raise refuse("origin")
@@ -776,19 +775,9 @@ _TYPES = words(
 )
 
 
-@lru_cache(256)
-def _spell_type(name: str) -> str:
-    """Return DuckDB's own name of a type, as of INTEGER for INT4; the name itself of others."""
-    base = ""
-    if name.replace(" ", "_").isidentifier():  # DuckDB would read other texts as types in types
-        with suppress(duckdb.Error), open_embedded(idle=True) as engine:
-            base = find_base_type(str(engine.sqltype(name)))
-    return {_ZONED: "TIMESTAMPTZ", "": name}.get(base, base)
-
-
 def type_name(node: Node) -> str:
     """Return a type that is cast to, by one name for each."""
-    name = _spell_type(node.name.upper()) if isinstance(node, Type) else ""
+    name = spell_type(node.name) if isinstance(node, Type) else ""
     digits = [literal(size) for size in node.sizes] if isinstance(node, Type) else []
     is_sized = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
     sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type

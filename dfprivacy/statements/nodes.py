@@ -20,6 +20,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import duckdb
 
+from dfprivacy.engine.embedded import open_embedded
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.rules import REFUSALS, build_refusal, refuse, refuse_part, words
@@ -619,11 +620,25 @@ def find_text(node: object) -> str | None:
 
 
 def cast_to(node: object) -> str:
-    """Return the type that a node casts to, if it is a cast."""
+    """Return the type that a node casts to, by DuckDB's name of it; "" for what is no cast."""
     match node:
         case Cast(type=Type(name=name)):
-            return name.upper()
+            return spell_type(name)
     return ""
+
+
+@lru_cache(256)
+def spell_type(name: str) -> str:
+    """Return DuckDB's own name of a type, as INTEGER for int4; of other names the name itself.
+
+    >>> spell_type("int8"), spell_type("timestamptz"), spell_type("mood")
+    ('BIGINT', 'TIMESTAMPTZ', 'MOOD')
+    """
+    base = ""
+    if name.replace(" ", "_").isidentifier():  # DuckDB would read other texts as types in types
+        with suppress(duckdb.Error), open_embedded(idle=True) as engine:
+            base = str(engine.sqltype(name)).partition("(")[0]
+    return {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ", "": name.upper()}.get(base, base)
 
 
 def name_call(node: object) -> str:

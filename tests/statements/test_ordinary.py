@@ -190,6 +190,8 @@ SHARES = [
     "AVG(age > 50)",
     "AVG(vip)",
     "AVG(vip::INT)",
+    "AVG(vip::int8)",
+    "AVG(vip::float8)",
     "MEAN(NOT vip) FILTER (WHERE age > 20)",
     "dp_mean((age > 50)::DOUBLE)",
     "AVG(CASE WHEN age > 50 THEN 1 ELSE 0 END)",
