@@ -240,39 +240,33 @@ class Tables:
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
         has_unit = schema is None or name == fold_name(schema.unit_table)
-        links = (
-            [(child.rpartition("."), up) for child, up in schema.links.items()] if schema else []
-        )
-        column, to = next(((c, up) for (t, _, c), up in links if fold_name(t) == name), ("", ""))
+        ends = []  # of links: the table, the column, and the key that the column stands for
+        for child, up in schema.links.items() if schema else ():
+            for end in (child, up):
+                table, _, column = fold_name(end).rpartition(".")
+                ends.append((table, column, fold_name(up)))
+        column, target = next(((c, key) for t, c, key in ends[::2] if t == name), ("", ""))
         source_column = self._spelt(relation, column or self.unit_column)
         unit, rows = new[source_column], stored(name, columns, kinds=kinds)
         kind = self.find_type(rows, unit)
         if has_unit:
             bag = stored(name, columns, (unit, write_owner(unit, kind)), kinds)
         else:
-            path, _, key = to.rpartition(".")
-            above, above_columns = self.bag(self.relations[path := fold_name(path)], is_above=True)
+            path, _, key = target.rpartition(".")
+            above, above_columns = self.bag(self.relations[path], is_above=True)
             key = self._spelt(self.relations[path], key)
             above_key = dict(above_columns)[key]
             above_kind = self.find_type(above, above_key)
             if not are_comparable(kind, above_kind):
                 words = {"name": name, "own": source_column, "one": kind}
                 raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
-            target, owner = f"{path}.{fold_name(key)}", None
+            owner = None
             if target == self.unit_key and kind == above_kind:
                 owner = write_owner(unit, kind)
-            elif (
-                target == self.unit_key
-                and {find_base_type(kind), find_base_type(above_kind)} <= WHOLE
-            ):
+            elif target == self.unit_key and {*map(find_base_type, (kind, above_kind))} <= WHOLE:
                 owner = f"TRY_CAST({quote(unit)} AS {above_kind})"
             bag = link_table(Link(rows, unit, above, above_key, target, owner=owner))
-        ends = [*links, *((up.rpartition("."), up) for _, up in links)]
-        keys = {  # of columns that belong to one owner
-            new[self._spelt(relation, column)]: fold_name(parent)
-            for (table, _, column), parent in ends
-            if fold_name(table) == name
-        }
+        keys = {new[self._spelt(relation, c)]: key for t, c, key in ends if t == name}
         keys |= {unit: self.unit_key} if has_unit else {}
         facts = {}
         for here, source_column in columns.items():
