@@ -710,8 +710,8 @@ class Compiler:
             other, conditions = self.matches(sub, view)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
-                _require_one_column(sub)
-                bag = self._rows_for_not_in(replace(view, bag=bag), other, conditions)
+                doubtful, doubts = self.find_doubts(sub, other, conditions)
+                bag = self.join(replace(view, bag=bag), doubtful, "ANTI", doubts, is_said=True)
             return replace(view, bag=bag)
         special = Subqueries(self, view)
         compiled = self.write_condition(node, view, special.answer)
@@ -719,12 +719,16 @@ class Compiler:
             raise refuse("correlated")
         return replace(view, bag=filter_relation(special.view.bag, [compiled]))
 
-    def _rows_for_not_in(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
-        """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
+    def find_doubts(
+        self, sub: Subquery, other: Scope, conditions: Sequence[Expression]
+    ) -> tuple[Scope, list[Expression]]:
+        """Return the rows of an IN, and what leaves a row in doubt about it: a NULL on one side.
 
         The last condition is that comparison. Where there are no others, all that counts of the
-        other relation is whether it has a row with NULL, and one without.
+        rows is whether there is one with NULL, and one without.
         """
+        if name_call(sub.operand) == "row":
+            raise refuse("IN over several columns")
         *rest, same = conditions
         assert same.pair is not None  # noqa: S101 as `matches` makes it
         mine, value = same.pair
@@ -733,7 +737,7 @@ class Compiler:
         bag = extend_relation(other.bag, missing)
         bag = bag if rest else group_relation(bag, [name], {})
         doubt = Expression(f"({quote(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
-        return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
+        return replace(other, bag=bag), [*rest, doubt]
 
     def matches(self, sub: Subquery, view: Scope) -> tuple[Scope, list[Expression]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
@@ -913,23 +917,18 @@ class Subqueries:
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
             return Expression(quote(result), frozenset([result]), size=Size())
-        _require_one_column(node)
         unsure = compiler.tables.take_name("unsure")
-        *rest, same = conditions
-        perhaps = replace(same, sql=f"coalesce({same.sql}, true)", pair=None)
+        doubtful, doubts = compiler.find_doubts(node, other, conditions)
         self._mark(other, conditions, result)
-        self._mark(other, [*rest, perhaps], unsure, checked=conditions)
+        self._mark(doubtful, doubts, unsure, is_said=True)
         sql = f"CASE WHEN {quote(result)} THEN true WHEN {quote(unsure)} THEN NULL ELSE false END"
         return Expression(f"({sql})", frozenset([result, unsure]), size=Size())
 
     def _mark(
-        self,
-        other: Scope,
-        conditions: Sequence[Expression],
-        name: str,
-        checked: Sequence[Expression] | None = None,
+        self, other: Scope, conditions: Sequence[Expression], name: str, *, is_said: bool = False
     ) -> None:
-        self.compiler.check_owner(self.view, other, checked or conditions)
+        if not is_said:
+            self.compiler.check_owner(self.view, other, conditions)
         matched, others = (
             self.compiler.join(self.view, other, how, conditions, is_said=True)
             for how in ("SEMI", "ANTI")
@@ -1086,12 +1085,6 @@ def _is_membership(node: object) -> TypeGuard[Subquery]:
     if not isinstance(node, Subquery):
         return False
     return node.sort == "EXISTS" or (node.sort == "ANY" and node.comparison == "COMPARE_EQUAL")
-
-
-def _require_one_column(sub: Subquery) -> None:
-    """Refuse rows in an IN whose answer can be NULL."""
-    if name_call(sub.operand) == "row":
-        raise refuse("IN over several columns")
 
 
 _MEMBERS = {"INTERSECT": "SEMI", "EXCEPT": "ANTI"}
