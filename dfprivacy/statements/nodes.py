@@ -418,40 +418,34 @@ def split_array(text: str) -> list[str | None]:
     return items
 
 
-def _constant(like: Mapping[str, Any], text: str | None) -> dict[str, Any]:
-    """Return the JSON of a text or NULL, made from that of another constant."""
-    kind = "NULL_LITERAL" if text is None else "STRING"
-    return {**like, "literal": {"kind": kind, "text": text or ""}}
-
-
-def _with_list(json: Mapping[str, Any]) -> Mapping[str, Any]:
+def _list_members(node: Subquery) -> Node:
     """Return `x IN (a, b)` for `x = ANY([a, b])`, a subquery to DuckDB; else the same."""
-    match json:
-        case {
-            "comparison_type": "COMPARE_EQUAL",
-            "child": value,
-            "subquery": {
-                "node": {
-                    "select_list": [
-                        {"function_name": "unnest", "arguments": [{"expression": items}]}
-                    ],
-                    "from_table": {"type": "EMPTY"},
-                    "cte_map": {"map": []},
-                } as select
-            },
-        }:
-            parts_read = {"type", "select_list", "from_table", "cte_map", "aggregate_handling"}
-            members = items.get("children") if items["type"] == "ARRAY_CONSTRUCTOR" else None
-            if items.get("function_name") == "list_value":
-                members = [argument["expression"] for argument in items["arguments"]]
-            literal = items.get("literal", {})
-            if literal.get("kind") == "STRING":  # drivers of Postgres write lists as such texts
-                with suppress(ValueError):
-                    members = [_constant(items, text) for text in split_array(literal["text"])]
-            if members and not any(part for name, part in select.items() if name not in parts_read):
-                kind = {"class": "OPERATOR", "type": "COMPARE_IN"}
-                return {**kind, "alias": json["alias"], "children": [value, *members]}
-    return json
+    match node:
+        case Subquery(
+            sort="ANY",
+            comparison="COMPARE_EQUAL",
+            operand=Node() as value,
+            query=Select(
+                items=(Function(name="unnest", arguments=(Argument(value=items),)),),
+                source=Empty(),
+            ) as select,
+        ):
+            members: Sequence[Node] = ()
+            match items:
+                case Operator(sort="ARRAY_CONSTRUCTOR", operands=members):
+                    pass
+                case Function(name="list_value"):
+                    members = items.operands
+                case Constant(kind="STRING"):  # drivers of Postgres write lists as such texts
+                    with suppress(ValueError):
+                        null = replace(items, kind="NULL_LITERAL", text="")
+                        texts = split_array(items.text)
+                        members = [null if t is None else replace(items, text=t) for t in texts]
+            clauses = (select.where, select.keys, select.having, select.qualify, select.modifiers)
+            if members and not (select.ctes or any(clauses)):
+                json = {"class": "OPERATOR", "type": "COMPARE_IN", "alias": node.alias}
+                return Operator("COMPARE_IN", (value, *members), alias=node.alias, json=json)
+    return node
 
 
 def read_node(json: Any) -> Any:
@@ -460,7 +454,6 @@ def read_node(json: Any) -> Any:
         return tuple(map(read_node, json))
     if not isinstance(json, dict):
         return json
-    json = _with_list(json) if json.get("subquery_type") == "ANY" else json
     cls, source = _find_class(json), json
     if cls is None:
         return _read_other(json, None)
@@ -484,7 +477,8 @@ def read_node(json: Any) -> Any:
                 return _read_other(json, getattr(item, "unknown", None) or name)
     if cls is Subquery and isinstance(values["query"], Select):
         values["query"] = replace(values["query"], is_value=True)
-    return cls(**values, alias=json.get("alias", ""), json=json)
+    node = cls(**values, alias=json.get("alias", ""), json=json)
+    return _list_members(node) if isinstance(node, Subquery) else node
 
 
 def read_query(json: Any) -> Query:
