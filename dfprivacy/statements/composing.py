@@ -105,7 +105,7 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import OWNER, Bag, chosen, list_uses
-from dfprivacy.statements.rows import about_all, find_range, read_rows
+from dfprivacy.statements.rows import about_all, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
@@ -378,13 +378,16 @@ class Statement:
 
     def name_answer(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
-        seen, tables = self.scope.seen, self.compiler.tables
-        bounds = {quote(term.column): term.bounds for term in seen if term.bounds is not None}
+        scope, tables = self.scope, self.compiler.tables
+        bounds = {quote(term.column): term.bounds for term in scope.seen if term.bounds is not None}
 
-        def find_choices(part: Node) -> Bounds | None:
-            return find_range(self.over_rows(part), self.scope, tables)
+        def find_range(part: Node) -> Bounds | None:
+            value = self.over_rows(part)
+            choices = scope.find_choices(value.sql)
+            is_truth = choices is None and tables.find_kind(scope.bag, value) == "BOOLEAN"
+            return Bounds(0, 1) if is_truth else choices
 
-        call = read_call(node, self.over_rows, bounds, find_choices)
+        call = read_call(node, self.over_rows, bounds, find_range)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 
@@ -773,23 +776,20 @@ class _Taken:
         return result
 
     def _inside(self, node: Any) -> Any:
-        match node:
-            case Query():
-                return self.below(node)
-            case Derived() | Subquery():
-                scalar = node if isinstance(node, Subquery) and node.sort == "SCALAR" else None
-                name = self._name_taken(node, scalar)
-                if name is not None:
-                    lent = select_all(name)
-                    if isinstance(node, Derived):
-                        return replace(node, query=lent)
-                    if scalar is None:
-                        operand = rebuild_part(node.operand, self._inside)
-                        return replace(node, query=lent, operand=operand)
-                    value = replace(lent, items=(read_template("any_value(value)"),))
-                    written = scalar.written or scalar
-                    return replace(scalar, query=value, released=name, written=written)
-        return rebuild(node, self._inside)
+        if not isinstance(node, Derived | Subquery):
+            return rebuild(node, self._inside)
+        scalar = node if isinstance(node, Subquery) and node.sort == "SCALAR" else None
+        name = self._name_taken(node, scalar)
+        if name is None:
+            return rebuild(node, self._inside)
+        lent = select_all(name)
+        if isinstance(node, Derived):
+            return replace(node, query=lent)
+        if scalar is None:
+            operand = rebuild_part(node.operand, self._inside)
+            return replace(node, query=lent, operand=operand)
+        value = replace(lent, items=(read_template("any_value(value)"),))
+        return replace(scalar, query=value, released=name, written=scalar.written or scalar)
 
     def _name_taken(self, node: Derived | Subquery, scalar: Subquery | None) -> str | None:
         """Return the name of what a query over released answers makes; None for one over rows."""

@@ -6,23 +6,14 @@ from dataclasses import replace
 
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import DPError
-from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.expressions import Expression, is_dp
+from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Query, Select, Subquery, walk
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
-
-
-def find_range(expression: Expression, scope: Scope, tables: Tables) -> Bounds | None:
-    """Return the bounds of a column of constants, or of what is true or false by its type."""
-    choices = scope.find_choices(expression.sql)
-    if choices is None and tables.find_kind(scope.bag, expression) == "BOOLEAN":
-        return Bounds(0, 1)
-    return choices
 
 
 def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
