@@ -504,14 +504,13 @@ STORED = Size(1)
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over columns, those that it names, and the `outer` ones, around a subquery.
+    """An expression over columns, and those that it names.
 
     `size` is how long its values get; None where they are no longer than those of the columns.
     """
 
     sql: str
     uses: frozenset[str] = frozenset()
-    outer: frozenset[str] = frozenset()
     kind: str = ""
     """Its type if it fails for no row, whatever is stored; that of a number is its own text."""
     size: Size | None = None
@@ -671,8 +670,7 @@ def _join(
     if size.factor > _FACTOR or size.length > _LENGTH or len(sql) > _MOST_SIGNS:
         raise refuse("too long")
     uses = frozenset[str]().union(*(part.uses for part in parts))
-    outer = frozenset[str]().union(*(part.outer for part in parts))
-    return Expression(sql, uses, outer, kind, size, bool(kind) or by_row, node=node)
+    return Expression(sql, uses, kind, size, bool(kind) or by_row, node=node)
 
 
 def _is_day(text: str | None) -> bool:

@@ -16,7 +16,7 @@ from dfprivacy.statements.calls import (
     read_name,
     select_all,
 )
-from dfprivacy.statements.expressions import AGGREGATES, is_dp, write_field
+from dfprivacy.statements.expressions import AGGREGATES, Expression, is_dp, write_field
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
@@ -86,6 +86,10 @@ class Scope:
     def columns(self) -> list[str]:
         """The columns that can be named, in order."""
         return [visible.column for visible in self.seen]
+
+    def names_around(self, expression: Expression) -> bool:
+        """Check for an expression that names columns around the subquery."""
+        return self.outer is not None and not expression.uses.isdisjoint(self.outer.bag.columns)
 
     def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
         """Return the SQL of a name, and the column that it is, or is a field of."""

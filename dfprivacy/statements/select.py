@@ -161,7 +161,7 @@ class Compiler:
                 later.append(node)
                 continue
             compiled = self.write_condition(node, joint)
-            (around if compiled.outer else conditions).append(compiled)
+            (around if joint.names_around(compiled) else conditions).append(compiled)
             if self.key_table is not None and select.source is self.outermost:
                 if not compiled.uses <= frozenset(self.key_table.bag.columns):
                     raise refuse("keys of a public table")
@@ -373,7 +373,7 @@ class Compiler:
             bag = inner.bag
         items = [item for part in select.items for item in unfold_star(part, inner)]
         values = [(name, self.written(item, inner)) for name, item in items]
-        if any(value.outer for _, value in values):
+        if any(inner.names_around(value) for _, value in values):
             raise refuse("LATERAL")
         if limit is not None:
             if bag.owned > put_beside(left).bag.owned:
@@ -386,16 +386,17 @@ class Compiler:
             seen.append(VisibleColumn(path, name, term))
         if without:
             return [Scope(bag, (*inner.seen, *seen))], [], []
-        return left, [Scope(bag, tuple(seen))], [_open_subquery(term) for term in conditions]
+        return left, [Scope(bag, tuple(seen))], conditions
 
     def _limit(
         self, inner: Scope, limit: FirstRows, conditions: Sequence[Expression], read: set[str]
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
         bag, (orders, number) = inner.bag, limit
-        sides = [[s for s in c.pair or () if s.uses and not s.outer] for c in conditions]
+        around = inner.names_around
+        sides = [[s for s in c.pair or () if s.uses and not around(s)] for c in conditions]
         values = [self.written(item.value, inner) for item in orders]
-        if any(len(inside) != 1 for inside in sides) or any(value.outer for value in values):
+        if any(len(inside) != 1 for inside in sides) or any(map(around, values)):
             raise refuse("LATERAL")
         names = []
         for value in (*(side for (side,) in sides), *values):
@@ -715,7 +716,7 @@ class Compiler:
             return replace(view, bag=bag)
         special = Subqueries(self, view)
         compiled = self.write_condition(node, view, special.answer)
-        if compiled.outer:
+        if view.names_around(compiled):
             raise refuse("correlated")
         return replace(view, bag=filter_relation(special.view.bag, [compiled]))
 
@@ -758,10 +759,10 @@ class Compiler:
         if values and len(values) != len(terms):
             raise refuse("IN over several columns")
         for term, value in zip(terms, values, strict=False):
-            if value.outer:
+            if inner.names_around(value):
                 raise refuse("correlated")
             conditions = [*conditions, equality(self.written(term, around), value)]
-        return inner, [_open_subquery(term) for term in conditions]
+        return inner, conditions
 
 
 @dataclass
@@ -798,7 +799,7 @@ class RowWriter(Writer):
         sql, column = match
         used, size = frozenset([column]), view.bag.size([column])
         if view is not self.scope:
-            return Expression(sql, outer=used, size=size)
+            return Expression(sql, used, size=size)
         if name.is_number:
             return Expression(number_in_text(sql), used, size=size)
         kind = view.kind(name.path)
@@ -829,7 +830,7 @@ class RowWriter(Writer):
         bag = self.scope.bag
         if part.column in bag.columns:
             return self.tables.find_type(bag, str(part.column))
-        return "" if part.outer else self.tables.find_kind(bag, part)
+        return self.tables.find_kind(bag, part)
 
 
 _TEXTS = {TEXT: "order of texts", RANKED: "order of categories"}
@@ -887,14 +888,6 @@ def compare_as_numbers(where: Any, scope: Scope) -> Any:
     if any(isinstance(name, Name) and name.is_number for name in names):
         raise refuse("whole quotient")
     return node
-
-
-def _open_subquery(term: Expression) -> Expression:
-    """Return a condition of a subquery over the join of it with what is around it."""
-    pair = (
-        None if term.pair is None else (_open_subquery(term.pair[0]), _open_subquery(term.pair[1]))
-    )
-    return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
 
 
 @dataclass
@@ -1186,12 +1179,14 @@ class _Select:
         if len(self.items) != 1 or not list_aggregates(node):
             raise refuse("no one aggregate")
         keys: list[tuple[Expression, Expression]] = []
+        here = frozenset(self.view.bag.columns)
         for term in self.around:
-            inner = [side for side in term.pair or () if side.uses and not side.outer]
-            outer = [side for side in term.pair or () if side.outer and not side.uses]
+            sides = [side for side in term.pair or () if side.uses]
+            inner = [side for side in sides if side.uses <= here]
+            outer = [side for side in sides if side.uses.isdisjoint(here)]
             if len(inner) != 1 or len(outer) != 1:
                 raise refuse("correlated by more than equality")
-            keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
+            keys.append((outer[0], inner[0]))
         named = [(mine, self.key(theirs)) for mine, theirs in keys]
         value = self.written(node, 0)
         if self.windows:
@@ -1214,7 +1209,7 @@ class _Select:
 
     def _column(self, value: Expression, columns: dict[str, Expression], name: str) -> str:
         """Return the column that an expression is, or becomes among others."""
-        if value.outer:
+        if self.view.names_around(value):
             raise refuse("correlated")
         return value.column or self._name_column(columns, value, name, value.size or STORED)
 
@@ -1248,7 +1243,7 @@ class _Select:
             return Expression(quote(name), frozenset([name]), size=self._size(name))
 
         compiled = self.compiler.written(node, replace(self.view, items=items), special)
-        if compiled.outer:
+        if self.view.names_around(compiled):
             raise refuse("correlated")
         self.read |= compiled.uses
         if self.grouped:
@@ -1295,8 +1290,8 @@ class _Select:
         if node.filter is not None:
             where = compiler.write_condition(node.filter, self.view)
             base = value or Expression("true")
-            sql, outer = f"CASE WHEN {where.sql} THEN {base.sql} END", where.outer | base.outer
-            value = Expression(sql, where.uses | base.uses, outer, size=base.size)
+            sql = f"CASE WHEN {where.sql} THEN {base.sql} END"
+            value = Expression(sql, where.uses | base.uses, size=base.size)
         argument = "" if value is None else self._column(value, self.before, "value")
         values = [compiler.written(term, self.view) for term, _ in orders]
         columns = [self._column(value, self.before, "value") for value in values]

@@ -184,6 +184,15 @@ def test_a_join_on_another_column_is_no_link(monkeypatch):
     assert not differ_in_one_unit(query, before, after, 3)
 
 
+def test_a_scalar_subquery_is_compared_side_by_side(clean):
+    """Each side of its equality is about the subquery's rows alone, or about those around it."""
+    mixed = "SELECT max(total) FROM orders o WHERE o.total + c.balance = 5"
+    with pytest.raises(dfp.RefusedStatementError, match="compared with the rows around it"):
+        dfp.explain(
+            f"SELECT dp_count(*) FROM customer c WHERE 9 > ({mixed})", con=clean, schema=SCHEMA
+        )
+
+
 @pytest.mark.parametrize(("query", "why"), sample_cases(UNSAID, 2))
 def test_what_is_not_said_is_refused(clean, tmp_path, query, why):
     """A query that looks at several units as written is refused with a rewrite, free of charge."""
