@@ -218,10 +218,10 @@ class Tables:
         """
         name = str(self._name(relation))
         self.used[name] = relation
-        new = {
-            column: fresh(column, [OWNER]) if is_above else self.take_name(column)
-            for column in relation.columns
-        }
+        new: dict[str, str] = {}
+        for column in relation.columns:
+            others = [OWNER, *relation.columns] if fold_name(column) == OWNER else []
+            new[column] = fresh(column, others) if is_above else self.take_name(column)
         columns = {here: column for column, here in new.items()}
         pairs, kinds = tuple(new.items()), relation.table.kinds
         schema = self.schema

@@ -81,6 +81,24 @@ def test_names_of_columns_change_no_answer(statement, names):
         assert answer(statement, name) == expected, name
 
 
+@pytest.mark.parametrize("columns", [("owner", "owner_2"), ("Owner", "OWNER_2")])
+def test_names_of_linked_tables_change_no_owner(columns):
+    """Linked rows belong to the unit, whatever other columns the table of the unit has."""
+    unit, other = columns
+    con = duckdb.connect()
+    con.execute(f"""
+        CREATE TABLE person AS SELECT i AS "{unit}", i % 2 AS "{other}", i AS id
+            FROM range(10) r(i);
+        CREATE TABLE reversed AS SELECT "{other}", "{unit}", id FROM person;
+        CREATE TABLE event AS SELECT i % 10 AS id FROM range(100) r(i);
+    """)
+    for table in ("person", "reversed"):
+        schema = dfp.Schema(unit=f"{table}.{unit}", links={"event.id": f"{table}.id"})
+        terms = {"schema": schema, "max_rows": 1, "max_groups": 1, "epsilon": 1e8}
+        query = "SELECT dp_count(*) AS n FROM event"
+        assert dfp.sql(query, con=con, **terms).fetchall() == [(10,)]
+
+
 def test_a_name_with_a_dot_stands_in_quotes():
     """A column whose name has a dot is named as it has to be written."""
     frame = pl.DataFrame({"price.eur": [1.0]})
