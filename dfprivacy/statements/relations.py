@@ -440,6 +440,8 @@ def group_relation(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expre
             f"{aggregates[n].sql} AS {quote(n)}" if n in aggregates else quote(n) for n in selected
         ]
         by = ", ".join([*_quote_all(keys), *([_OWNER] if bag.owned else [])])
+        if not by and not parts:  # one row, though nothing of it is read
+            parts = ['count(*) AS "row"']
         return _select(bag, parts, uses, leaf, f" GROUP BY {by}" if by else "")
 
     facts = _derive_facts(bag, keys, aggregates)
