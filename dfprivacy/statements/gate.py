@@ -552,9 +552,8 @@ class ConnectionSource(Place):
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quote, path))}")  # noqa: S608 names are quoted
 
         names = tuple(kinds)
-        collated = tuple(
-            n for n in names if re.search(rf'[( "]{re.escape(n)}"? VARCHAR COLLATE ', text)
-        )
+        spellings = {name: f"[( ]{re.escape(name)}|{re.escape(quote(name))}" for name in names}
+        collated = tuple(n for n in names if re.search(f"({spellings[n]}) VARCHAR COLLATE ", text))
         source = Source(names, rows, twin, kinds=kinds, collated=collated)
         return Relation((*path,), names, None, source)
 
