@@ -88,7 +88,10 @@ class Scope:
         return [visible.column for visible in self.seen]
 
     def names_around(self, expression: Expression) -> bool:
-        """Check for an expression that names columns around the subquery."""
+        """Check for an expression that names columns around the subquery.
+
+        `Tables.take_name` gives no two columns of a statement the same name.
+        """
         return self.outer is not None and not expression.uses.isdisjoint(self.outer.bag.columns)
 
     def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
