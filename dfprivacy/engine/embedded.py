@@ -259,6 +259,11 @@ def in_time_zone(name: str) -> Iterator[None]:
         _ZONE.reset(token)
 
 
+def quote_text(text: str) -> str:
+    """Return a text as a constant of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def set_time_zone(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Set the time zone of one connection.
 
@@ -267,9 +272,8 @@ def set_time_zone(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     InvalidQuestionError
         When DuckDB has no time zone of that name.
     """
-    text = name.replace("'", "''")
     with suppress(duckdb.Error):
-        connection.execute(f"SET SESSION TimeZone = '{text}'")
+        connection.execute(f"SET SESSION TimeZone = {quote_text(name)}")
         return
     raise InvalidQuestionError(
         f"there is no time zone {name!r}", hint="timezone='Europe/Berlin', timezone='UTC'"
@@ -341,8 +345,7 @@ def _reuse_database(folder: str) -> duckdb.DuckDBPyConnection | None:
 
 def _spill_to(database: duckdb.DuckDBPyConnection, folder: str) -> None:
     """Change where a database writes temporary files; one that has done so refuses."""
-    text = folder.replace("'", "''")
-    database.execute(f"SET temp_directory = '{text}'")
+    database.execute(f"SET temp_directory = {quote_text(folder)}")
 
 
 def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
@@ -459,8 +462,7 @@ def connect_isolated() -> Iterator[duckdb.DuckDBPyConnection]:
         database = idle.pop() if is_utc else None
     if database is None:
         database = duckdb.connect(config=_LOCKED)
-        text = session_zone().replace("'", "''")
-        database.execute(f"SET GLOBAL TimeZone = '{text}'")
+        database.execute(f"SET GLOBAL TimeZone = {quote_text(session_zone())}")
         database.execute("SET lock_configuration = true")
     try:
         with database.cursor() as connection:

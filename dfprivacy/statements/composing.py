@@ -23,6 +23,7 @@ from itertools import takewhile, zip_longest
 from typing import Any, TypeVar
 
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.engine.embedded import quote_text
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import (
     DPError,
@@ -95,7 +96,6 @@ from dfprivacy.statements.nodes import (
     holds,
     name_call,
     parse,
-    quote_text,
     rebuild,
     rebuild_part,
     refuse_node,

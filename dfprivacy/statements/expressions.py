@@ -23,7 +23,7 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
-from dfprivacy.engine.embedded import open_embedded
+from dfprivacy.engine.embedded import open_embedded, quote_text
 from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.nodes import (
@@ -43,7 +43,6 @@ from dfprivacy.statements.nodes import (
     literal,
     name_call,
     quote_if_needed,
-    quote_text,
     refuse_node,
     spell_type,
 )

@@ -26,7 +26,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home
-from dfprivacy.engine.embedded import UTC, open_embedded, set_time_zone
+from dfprivacy.engine.embedded import UTC, open_embedded, quote_text, set_time_zone
 from dfprivacy.engine.returning import list_values, printable
 from dfprivacy.engine.text_files import TextFile, is_data_name, name_table
 from dfprivacy.errors import (
@@ -44,16 +44,7 @@ from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, read_unit
 from dfprivacy.statements.gate import type_frame
-from dfprivacy.statements.nodes import (
-    Other,
-    Select,
-    fold_name,
-    parse,
-    quote_text,
-    rebuild,
-    text_of_query,
-    walk,
-)
+from dfprivacy.statements.nodes import Other, Select, fold_name, parse, rebuild, text_of_query, walk
 from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.schema import read_schema
 

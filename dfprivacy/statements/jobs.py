@@ -805,12 +805,12 @@ def resulting(
         for name, relation in script.public:
             read = relation.table.rows if rows else relation.table.twin
             inside.register(name, gate_rows(read(relation.columns, engine)).to_arrow_table())
-        names = inside.sql(
-            f"FROM ({script.rest}) LIMIT 0"
-        ).columns  # those of one name are numbered
         if rows or not script.statements:
-            return read_released_rows(inside.sql(script.rest)).rename_columns(names)
-        return _plan_query(script.rest, inside).rename_columns(names)
+            table = read_released_rows(inside.sql(script.rest))
+        else:
+            table = _plan_query(script.rest, inside)
+        # A subquery numbers columns of one name.
+        return table.rename_columns(inside.sql(f"FROM ({script.rest}) LIMIT 0").columns)
 
 
 def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:

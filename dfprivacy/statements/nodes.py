@@ -859,11 +859,6 @@ def quote_if_needed(name: str) -> str:
     return name if _PLAIN.match(name) else quote(name)
 
 
-def quote_text(text: str) -> str:
-    """Return a text as a constant of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 @lru_cache(4096)
 def fold_name(name: str) -> str:
     """Return a name in the form in which two spellings of it are one.

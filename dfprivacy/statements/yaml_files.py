@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 import duckdb
 import yaml
 
+from dfprivacy.engine.embedded import quote_text
 from dfprivacy.errors import InvalidDescriptionError
-from dfprivacy.statements.nodes import quote_text
 
 MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
 HINT = "docs/how-to/etl.md describes every field; --check looks at a file without spending anything"
