@@ -291,7 +291,7 @@ def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
     def answer_chunk(*columns: Column) -> Any:
         ends = np.cumsum([0, *_sizes(columns[0])])
         cuts = np.searchsorted(ends, np.arange(_PART, ends[-1], _PART))
-        pieces = itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist())
+        pieces = itertools.pairwise(sorted({0, *cuts.tolist(), len(ends) - 1}))
         return pa.chunked_array(
             [
                 answer(*(column.slice(first, stop - first) for column in columns))

@@ -56,7 +56,7 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     splitter,
 )
-from dfprivacy.measurement.runs import mark_starts
+from dfprivacy.measurement.runs import list_distinct, mark_starts
 from dfprivacy.measurement.value_words import (
     FLOAT_BITS,
     SIGN,
@@ -338,7 +338,7 @@ def _count_columns_of_units(
     if rows is None:
         return None
     entries, groups, places = _number_entries(rows, unit)
-    present = np.unique(groups)
+    present = list_distinct(groups)
     keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed_keys)
     group_of_entry = order[np.searchsorted(present, groups)]
     is_within = entries >= 0

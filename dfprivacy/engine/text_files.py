@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.measurement.runs import list_distinct
 
 PARQUET = (".parquet", ".pq")
 ARCHIVES = {".gz": "gzip", ".zst": "zstd"}
@@ -442,7 +443,7 @@ class _RecordForm:
         wrong_closings = closings[~is_border[symbols[closings + 1]]]
         wrong = np.searchsorted(ends, np.concatenate((wrong_openings, wrong_closings)))
         blank = np.flatnonzero(np.diff(ends, prepend=-1) == 1)
-        irregular = np.unique(np.concatenate((wrong, blank, np.flatnonzero(is_odd))))
+        irregular = list_distinct(np.concatenate((wrong, blank, np.flatnonzero(is_odd))))
         return ends, irregular, np.flatnonzero(counts)
 
     def _find_end(self, block: bytes, start: int, ends: _Integers, later: _Integers) -> int | None:

@@ -24,6 +24,7 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
+from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import join_notes
@@ -43,7 +44,9 @@ from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.regression import Coefficient
 
-CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
+CANDIDATES = np.array(
+    sorted({(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)})
+)
 CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
 """Candidate limits, 1, 2, 3, 4, 6, 8, 12 ...: each is also the end of a bin of sizes."""
 
@@ -314,7 +317,7 @@ def _count_groups(table: UnitTable) -> int:
     """Return how many groups are left where each unit keeps one: a unit moves it by 1."""
     order = np.lexsort((table.rows.groups, table.rows.places, table.rows.units))
     first = np.r_[True, np.diff(table.rows.units[order]) != 0][: len(order)]
-    return len(np.unique(table.rows.groups[order][first]))
+    return len(list_distinct(table.rows.groups[order][first]))
 
 
 def _bins(sizes: Integers) -> Integers:

@@ -29,6 +29,7 @@ from dfprivacy.errors import InvalidProtocolError, UnsupportedDtypeError
 from dfprivacy.local.randomizers import Counts, Floats, Integers, Mask
 from dfprivacy.local.rounds import NOBODY, Assignment, Part
 from dfprivacy.measurement.exact import describe, exact_number
+from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.noise.entropy import EntropySource
 
 COLUMNS = ("protocol", "user", "group", "value")
@@ -73,7 +74,7 @@ def owners(assignment: Assignment, values: Any, users: Any) -> tuple[Floats, Int
             hint="pass them beside the values, or plan with as many users as there are",
         )
     numbers = numbers.astype(np.int64, copy=False)
-    if users is not None and len(np.unique(numbers)) < len(numbers):
+    if users is not None and len(list_distinct(numbers)) < len(numbers):
         raise InvalidProtocolError(
             "a user is there twice, and each sends one message: a second one costs as much again",
             hint="make one value of each user's first",
@@ -386,13 +387,13 @@ def join_pieces(pieces: Sequence[Distinct], assignment: Assignment) -> Distinct:
     users = np.concatenate([np.empty(0, np.int64), *(piece.users for piece in pieces)])
     groups = np.concatenate([np.empty(0, np.int32), *(piece.groups for piece in pieces)])
     values = np.concatenate([np.empty((0, *width), np.int64), *(p.values for p in pieces)])
-    barred = np.unique(np.concatenate([np.empty(0, np.int64), *(p.barred for p in pieces)]))
+    barred = list_distinct(np.concatenate([np.empty(0, np.int64), *(p.barred for p in pieces)]))
     if not _all_different(users, assignment):
         order = np.argsort(users, kind="stable")
         again = np.flatnonzero(users[order[1:]] == users[order[:-1]])
         differ = np.asarray(values[order[again]] != values[order[again + 1]])
         clashing = differ if differ.ndim == 1 else differ.any(axis=1)
-        barred = np.union1d(barred, users[order[again[clashing]]])
+        barred = list_distinct(np.append(barred, users[order[again[clashing]]]))
         order = np.delete(order, again + 1)
         users, groups, values = users[order], groups[order], values[order]
     if len(barred):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, add_up_bins
 from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, SignificantBits
-from dfprivacy.measurement.runs import bisect_slices, mark_starts, run_starts
+from dfprivacy.measurement.runs import bisect_slices, list_distinct, mark_starts, run_starts
 
 FLOAT_BITS = 32
 """Bits of a word below the number of its group, where values are floats: those of a value in their
@@ -148,7 +148,7 @@ class NearCounts:
 
     def __init__(self, values: ValueWords, grid: Steps | Magnitudes) -> None:
         self._values, self._grid = values, grid
-        self._cuts = np.unique(values.starts[:-1])
+        self._cuts = list_distinct(values.starts[:-1])
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -167,7 +167,7 @@ class NearCounts:
     def table(self, *cuts: Integers) -> BinTable:
         """Return the table of the entries, which begin at these places as well."""
         values, words = self._values, self._values.in_order
-        places = np.unique(np.concatenate([self._cuts, *cuts]))
+        places = list_distinct(np.concatenate([self._cuts, *cuts]))
         self._cuts = places[places < len(words)]
         stops = np.append(self._cuts[1:], len(words))
         group, bins = words[self._cuts] >> values.value_bits, self._numbers(stops - 1)

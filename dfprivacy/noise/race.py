@@ -25,6 +25,7 @@ import numpy as np
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.noise.entropy import EntropySource, random_words
 from dfprivacy.noise.samplers import stuck
 from dfprivacy.noise.tails import isolate_context
@@ -326,7 +327,7 @@ def blocks(starts: Integers, total: int) -> Iterator[tuple[slice, slice]]:
     if not total:
         return
     targets = np.arange(0, total, BLOCK)
-    cuts = np.unique(np.searchsorted(starts, targets, side="right") - 1).tolist()
+    cuts = list_distinct(np.searchsorted(starts, targets, side="right") - 1).tolist()
     edges = starts[cuts].tolist()
     for low, high, left, right in zip(
         cuts, [*cuts[1:], len(starts)], edges, [*edges[1:], total], strict=True

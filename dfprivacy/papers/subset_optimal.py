@@ -21,6 +21,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise, add_to
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
@@ -260,7 +261,7 @@ def window_runs(grid: WindowGrid, integers: Integers, rows: Integers, rank: int)
     sorted_integers, counted = integers[order], np.append(0, np.cumsum(rows[order]))
     edges = np.append(integers - grid.window, integers + grid.window + 1)
     inner = edges[(edges > grid.first) & (edges <= grid.last)]
-    first = np.unique(np.append(grid.first, inner))
+    first = list_distinct(np.append(grid.first, inner))
     below = counted[np.searchsorted(sorted_integers, first - grid.window, side="left")]
     upto = counted[np.searchsorted(sorted_integers, first + grid.window, side="right")]
     length = np.diff(first, append=grid.last + 1)

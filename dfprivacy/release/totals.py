@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.noise.additive import NoisyVector, add_up_columns
 from dfprivacy.noise.laws import Summed
 from dfprivacy.release.answers import (
@@ -97,7 +98,7 @@ def _total(answer: Any, group_of_cell: Integers, groups: int) -> Estimated:
     notes = [join_notes(parts) for parts in texts]
     sums = add_up_columns(cell_vector.coordinates, group_of_cell, groups)
     pieces = []
-    for many in np.unique(cells) if groups else [1]:
+    for many in list_distinct(cells) if groups else [1]:
         members = np.flatnonzero(cells == many)
         cell_noise = piece.vector.noise
         noise = Summed(cell_noise, many * cell_noise.variance, int(many))

@@ -31,7 +31,7 @@ from dfprivacy.engine.pandas import value_column
 from dfprivacy.engine.run import collect, run_guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.measurement.runs import run_slices
+from dfprivacy.measurement.runs import list_distinct, run_slices
 from dfprivacy.measurement.vectors import (
     Buffers,
     Floats,
@@ -355,7 +355,7 @@ def _block_of_items(column: pa.Array, universe: int, keys: pa.Table) -> Block:
     row, item = row[in_universe], item[in_universe].astype(np.int64)
     codes = row * universe + item
     if len(codes) and (codes[1:] <= codes[:-1]).any():  # a set may name an item twice
-        row, item = np.divmod(np.unique(codes), universe)
+        row, item = np.divmod(list_distinct(codes), universe)
     return Block(ItemRows(len(column), row, item), keys, missing)
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, BinTable, list_codes, stack
 from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, Octaves
-from dfprivacy.measurement.runs import run_slices, run_starts
+from dfprivacy.measurement.runs import list_distinct, run_slices, run_starts
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import OuterCounts, join_notes
@@ -209,7 +209,7 @@ def look_at(
         bins, counts = counts, np.zeros_like(counts)
         np.add.at(counts, (np.arange(len(bins))[:, None], counters), bins)
     heights, scale = np.empty(counts.shape), measure_spreads(loss, shares)
-    for share in np.unique(shares).tolist():
+    for share in list_distinct(shares).tolist():
         rows = shares == share
         noise = loss.share(Fraction(share, UNITS)).noise(1, 1)
         heights[rows] = add_to(counts[rows], noise).astype(np.float64)
@@ -645,7 +645,7 @@ def _select_centers(
     blocks = ranked.with_ends(ends | {"low": low, "high": high})
     targets = ranked.size[groups] - 2 * (below - ranked.base[groups])  # twice the rank in a block
     (loss, shares), centers = paid, np.zeros(len(low), np.int64)
-    for share in np.unique(shares).tolist():
+    for share in list_distinct(shares).tolist():
         rows = np.flatnonzero(shares == share)
         law = loss.share(Fraction(share, UNITS)).selection(sensitivity=1)
         centers[rows] = select_rank(blocks.part(rows), targets[rows], law)

@@ -23,7 +23,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, list_codes
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.measurement.runs import bisect_slices
+from dfprivacy.measurement.runs import bisect_slices, list_distinct
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import Noise, bound_sum, compute_heights
@@ -310,7 +310,7 @@ def select_ranks(
 def _chunks(sizes: Integers) -> Iterator[slice]:
     points = np.cumsum(sizes + 2)
     total = int(points[-1]) if len(points) else 0
-    cuts = np.unique(np.searchsorted(points, np.arange(0, total, CHUNK), side="right")).tolist()
+    cuts = list_distinct(np.searchsorted(points, np.arange(0, total, CHUNK), side="right")).tolist()
     for low, high in itertools.pairwise([*cuts, len(sizes)]):
         yield slice(low, high)
 
