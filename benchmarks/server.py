@@ -68,13 +68,13 @@ def connect(port: int) -> psycopg.Connection[Any]:
     return psycopg.connect(address, autocommit=True)
 
 
-def measure_select(port: int, runs: int = 200) -> float:
-    """Return the median seconds of SELECT 1."""
+def measure_select(port: int, change: int, runs: int = 200) -> float:
+    """Return the median seconds of SELECT 1, or of a number that grows by `change` each time."""
     with connect(port) as connection:
         times = []
-        for _ in range(runs):
+        for run in range(runs):
             start = time.perf_counter()
-            connection.execute("SELECT 1").fetchall()
+            connection.execute(f"SELECT {1 + run * change}").fetchall()
             times.append(time.perf_counter() - start)
     return sorted(times)[runs // 2]
 
@@ -136,7 +136,9 @@ def main() -> None:
             line = server.stdout.readline() if server.stdout else ""
             port = int(line.rpartition(":")[2].rstrip(".\n"))
             measure_releases(port, 2, 4, 10**6)  # workers have imported all that they need
-            lines = [f"| SELECT 1, median | {measure_select(port) * 1e3:.2f} ms |"]
+            lines = [f"| SELECT 1 again, median | {measure_select(port, 0) * 1e3:.2f} ms |"]
+            seconds = measure_select(port, 1)
+            lines.append(f"| SELECT of another number, median | {seconds * 1e3:.2f} ms |")
             for index, clients in enumerate(CLIENTS):
                 rate = measure_releases(port, clients, options.releases, (index + 2) * 10**5)
                 lines.append(f"| {clients} client(s) | {rate:.1f} releases/s |")

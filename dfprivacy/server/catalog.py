@@ -23,7 +23,9 @@ from dfprivacy.engine.files import quote
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.server.encoding import DATE, TYPES
 from dfprivacy.statements.nodes import (
+    Constant,
     Distinct,
+    Empty,
     Limit,
     Name,
     Operator,
@@ -115,6 +117,7 @@ _MOCK_ROWS = 5
 _READ_STATEMENTS = 64  # that are kept, so that their next run parses nothing
 LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
 _LARGEST_ANSWER = 2**24  # bytes
+_LONGEST_CONSTANTS = 100  # characters of a statement that a session remembers
 
 
 @dataclass(frozen=True)
@@ -124,12 +127,15 @@ class Answer:
     table: pa.Table
     notice: str = ""
     price: float = 0.0
+    is_constant: bool = False
+    """True for a few constants, which the same statement has as its answer for ever."""
     tag: str = "SELECT"
     """The command that is complete, as Postgres names it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Cross processes as the bytes of these rows alone: slices of tables hold all others."""
-        return _read_answer, (release_bytes(self.table), self.notice, self.price)
+        stream = release_bytes(self.table)
+        return _read_answer, (stream, self.notice, self.price, self.is_constant)
 
 
 def _read_answer(stream: bytes, *terms: Any) -> Answer:
@@ -203,13 +209,14 @@ class Catalog:
         """
         if (question := self._read(statement)) is None:
             return None
-        text, is_listing, lacking = question
+        text, is_listing, lacking, is_constant = question
         table = _run(self._mock if is_listing else self._empty, text, parameters, lacking)
         notice = "these rows are made up from the declared types: they hold no data"
-        return Answer(table, notice if is_listing and table.num_rows else "")
+        shown_notice = notice if is_listing and table.num_rows else ""
+        return Answer(table, shown_notice, is_constant=is_constant)
 
-    def _read_anew(self, statement: str) -> tuple[str, bool, list[str]] | None:
-        """Return a statement for DuckDB, whether it lists a table, and functions to define.
+    def _read_anew(self, statement: str) -> tuple[str, bool, list[str], bool] | None:
+        """Return a statement for DuckDB, if it lists a table, functions to define, if constant.
 
         It is None if the statement asks for a release.
         """
@@ -218,7 +225,8 @@ class Catalog:
             for pattern, replacement in _REWRITES:
                 text = re.sub(pattern, replacement, text, flags=re.IGNORECASE)
         tree = self._parse_tree(text)
-        parts = [node.json for node in walk(tree)]
+        nodes = list(walk(tree))
+        parts = [node.json for node in nodes]
         reads_table = any(
             part.get("type") == "BASE_TABLE"
             and part.get("schema_name", "") in {"", "main"}
@@ -226,14 +234,15 @@ class Catalog:
             for part in parts
         )
         if reads_table and _is_listing(tree):
-            return statement, True, []
+            return statement, True, [], False
         calls = [part["function_name"].lower() for part in parts if "function_name" in part]
         if reads_table or any(name.startswith("dp_") for name in calls):
             return None
         if asks_catalog:
             text = self._define_relations(text, parts)
         lacking = {name for name in calls if name.startswith("pg_")} - self._functions
-        return text, False, sorted(lacking)
+        is_constant = all(isinstance(node, Select | Constant | Empty) for node in nodes)
+        return text, False, sorted(lacking), is_constant and len(text) < _LONGEST_CONSTANTS
 
     def _define_relations(self, text: str, parts: Sequence[Mapping[str, Any]]) -> str:
         """Put Postgres's relations before a statement as common tables.

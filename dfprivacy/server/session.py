@@ -159,6 +159,8 @@ class Session:
     terms: dict[str, Any] = field(default_factory=dict)
     worker: Worker | None = None
     """The worker that runs a statement of this session now."""
+    constants: tuple[str, Answer] | None = None
+    """The last statement of constants, as pools send to see if a connection lives."""
 
     async def run(
         self, statement: str, parameters: Sequence[Any] = (), described: Answer | None = None
@@ -246,7 +248,11 @@ class Session:
         if keyword == "ALTER":  # psql's \password sends it
             hint = "the owner runs: dfprivacy serve user add POLICY NAME"
             raise ServerError("42501", "passwords are set by the owner", hint)
+        if self.constants and self.constants[0] == statement:
+            return self.constants[1]
         answer: Answer | None = await self._call("", self.dataset, statement, parameters)
+        if answer and answer.is_constant:
+            self.constants = statement, answer
         return answer or await self._ask(kind, statement, parameters)
 
     async def _ask(self, kind: Any, statement: str, parameters: Sequence[Any]) -> Answer:

@@ -419,6 +419,24 @@ def test_an_analyst_waits_behind_no_queue_of_another(tmp_path):
     assert answered.index(6) <= 2
 
 
+def test_a_session_repeats_constants_without_a_worker(tmp_path):
+    """A constant that was asked last has the same answer and type while all workers stand still."""
+    query = "SELECT 1 AS n, 'up' AS state"
+    with serve(make_folder(tmp_path)) as (port, process), connect_to(port) as connection:
+        first = connection.execute(query)
+        rows, kinds = first.fetchall(), [column.type_code for column in first.description]
+        children = find_children(process)
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
+        for is_prepared in (False, True):
+            again = connection.execute(query, prepare=is_prepared)
+            assert again.fetchall() == rows == [(1, "up")]
+            assert [column.type_code for column in again.description] == kinds
+        for child in children:
+            os.kill(child, signal.SIGCONT)
+        assert connection.execute("SELECT now() < now()").fetchone() == (False,)
+
+
 def test_a_statement_about_the_catalog_ends_after_seconds(connect):
     """A statement without data that would run forever is refused, and the connection goes on."""
     endless = "WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r"
