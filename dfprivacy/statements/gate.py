@@ -339,6 +339,12 @@ _TEMPORARY = ("temp", "main")
 _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
 _SCALAR = re.compile(r"col[0-9]+\Z")
+_WORD = r'(?:"(?:[^"]|"")*"|\w+)'
+_FILE_VIEW = re.compile(
+    rf"CREATE (?:TEMP )?VIEW (?:{_WORD}\.){{0,2}}{_WORD} AS SELECT \* FROM "  # noqa: S608 a pattern
+    r"(?:\"(?P<name>[^\"\n]+\.parquet)\"|(?:read_parquet|parquet_scan)\('(?P<file>(?:[^']|'')+)'\));"
+)
+"""The text that DuckDB keeps of a view of all columns of Parquet files."""
 _FUNCTIONS = """
     SELECT function_name, parameters, parameter_types FROM system.main.duckdb_functions()
     WHERE internal
@@ -536,10 +542,12 @@ class ConnectionSource(Place):
         """Return a table or view."""
         *path, is_view, text = match
         columns = look_up(self.connection, _COLUMNS, path)
+        kinds = {name: kind for name, kind, _ in columns}
         if is_view:
             ((definition,),) = look_up(self.connection, _DEFINITION, path)
-            return Relation((*path,), tuple(name for name, *_ in columns), definition)
-        kinds = {name: kind for name, kind, _ in columns}
+            if (files := self._find_files(definition, kinds)) is not None:
+                return Relation((*path,), files.columns, None, files)
+            return Relation((*path,), tuple(kinds), definition)
         computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -557,24 +565,47 @@ class ConnectionSource(Place):
         source = Source(names, rows, twin, kinds=kinds, collated=collated)
         return Relation((*path,), names, None, source)
 
+    def _find_files(self, definition: str, kinds: Mapping[str, str]) -> Source | None:
+        """Return the Parquet files of which a view is all columns; None for other views.
+
+        They are read as if they were passed by their path. A view with options is another one, and
+        so is one whose columns have other types: keys of directories are texts, not numbers.
+        """
+        match = _FILE_VIEW.fullmatch(definition)
+        file = "://" if match is None else match["name"] or match["file"].replace("''", "'")
+        if "://" in file or self._find_relations(file, (), None):
+            return None
+        with suppress(DPError):  # of files that are not there: the view is refused where it is read
+            source = open_frame_source(Path(file))
+            types = source.twin(source.columns, self.connection).types
+            if [*zip(source.columns, map(str, types), strict=True)] == [*kinds.items()]:
+                return source
+        return None
+
     def stored(
         self,
         relation: Relation,
         names: Names,
         engine: duckdb.DuckDBPyConnection,
-        conditions: Sequence[RowCondition] = (),  # noqa: ARG002 the connection reads its own tables
+        conditions: Sequence[RowCondition] = (),
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
-        """Return columns of a table, and its name."""
-        return relation.table.rows(names, engine), ".".join(map(quote, relation.path))
+        """Return columns of a table, and its name: files have one until it is taken back."""
+        if relation.table.path is None:
+            return relation.table.rows(names, engine), ".".join(map(quote, relation.path))
+        rows = relation.table.rows(names, self.connection, conditions)
+        return rows, self._register(f"dfprivacy_rows_{next(_NUMBERS)}", rows)
+
+    def _register(self, name: str, rows: object) -> str:
+        """Give rows a name on the connection until it is taken back."""
+        self.connection.register(name, rows)
+        self.lent.append(name)
+        return f"temp.main.{quote(name)}"
 
     def lend(
         self, table: pa.Table, engine: duckdb.DuckDBPyConnection
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return a released table, and its name on the connection, until it is taken back."""
-        name = f"released_{uuid4().hex}"
-        self.connection.register(name, table)
-        self.lent.append(name)
-        return engine.from_arrow(table), f"temp.main.{quote(name)}"
+        return engine.from_arrow(table), self._register(f"released_{uuid4().hex}", table)
 
     def take_back(self) -> None:
         """Take back what was lent."""

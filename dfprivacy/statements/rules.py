@@ -489,7 +489,8 @@ types of a link = the link from {name}.{own} ({one}) to {above}.{key} ({two}): t
     -> give both one type: ALTER TABLE ... ALTER ... TYPE ...; a CSV file holds texts, and Parquet
     has types
 view in a schema = view {name!r} in the schema: its rows are those of the tables below it
-    -> name these tables in the schema: a statement can read the view then
+    -> name these tables in the schema: a statement can read the view then; of Parquet files the
+    schema names a view of all columns without options, CREATE VIEW t AS FROM 'trips/*.parquet'
 table twice = table {name!r} twice in the schema: it has one meaning
     -> name it once
 table without a link = table {table!r}, which has bounds or matches: the schema does not link it

@@ -162,6 +162,7 @@ OBJECTS = {
     "altered": "CREATE TABLE t AS FROM given; ALTER TABLE t ADD COLUMN y INTEGER DEFAULT 5; "
     "DELETE FROM t WHERE i = 3; ALTER TABLE t RENAME COLUMN y TO z",
     "registered": "CREATE VIEW t AS FROM given",
+    "file": "COPY given TO '{folder}/t.parquet'; CREATE VIEW t AS FROM '{folder}/t.parquet'",
     "macro": "CREATE TABLE t AS FROM given; CREATE MACRO own(a) AS a; CREATE MACRO nothing() AS "
     "TABLE SELECT 1",
     "hiding macro": "CREATE TABLE t AS FROM given; CREATE MACRO upper(a) AS error(a)",
@@ -209,9 +210,9 @@ def find_stored_outcome(rows, stored, setting, target, query, folder):
     con = duckdb.connect(config={"threads": 2})
     con.register("given", pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True))
                                                 for r in rows], SCHEMA))  # fmt: skip
-    con.execute(f"{OBJECTS[stored]}; {TARGETS[target]}")
-    con.execute(setting)
     folder.mkdir()
+    con.execute(f"{OBJECTS[stored].format(folder=folder)}; {TARGETS[target]}")
+    con.execute(setting)
     ledger = dfp.Ledger(folder / "b.db", epsilon=10, delta=0.1)
     with_keys = "GROUP BY" in query and "t" not in stored  # half of them with public keys
     terms = {"keys": ["0", "7", None]} if with_keys else {"delta": 1e-3}
