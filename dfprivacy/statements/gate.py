@@ -20,7 +20,7 @@ from enum import EnumMeta
 from functools import cache, cached_property, singledispatch
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -399,7 +399,21 @@ _REFERRED_TO = """
     SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
     AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
 """
-_Found = tuple[str, str, str, bool, str]
+
+
+class _Entry(NamedTuple):
+    """A table or view of a catalog. A table with a collation has its text."""
+
+    database: str
+    schema: str
+    name: str
+    is_view: bool
+    text: str
+
+    @property
+    def path(self) -> Names:
+        """The names by which it is found."""
+        return self[:3]
 
 
 def look_up(
@@ -523,11 +537,11 @@ class ConnectionSource(Place):
         if not matches and ("." in parts[-1] or "/" in parts[-1]):
             raise refuse("file as a table", name=".".join(parts))
         if not matches:
-            close = nearly(parts[-1], [row[2] for row in self._relations])
+            close = nearly(parts[-1], [entry.name for entry in self._relations])
             raise refuse("no such table", name=".".join(parts), near=close)
         if view is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
-        if self._systems.get(matches[0][0]) != "duckdb":
+        if self._systems.get(matches[0].database) != "duckdb":
             raise refuse("another system", name=".".join(parts))
         if matches[0] not in self.seen:
             self.seen[matches[0]] = self._relation(matches[0])
@@ -536,18 +550,18 @@ class ConnectionSource(Place):
 
     def names(self) -> list[Names]:
         """Return the names of all tables and views."""
-        return [row[:3] for row in self._relations]
+        return [entry.path for entry in self._relations]
 
-    def _relation(self, match: _Found) -> Relation:
+    def _relation(self, entry: _Entry) -> Relation:
         """Return a table or view."""
-        *path, is_view, text = match
+        path = entry.path
         columns = look_up(self.connection, _COLUMNS, path)
         kinds = {name: kind for name, kind, _ in columns}
-        if is_view:
+        if entry.is_view:
             ((definition,),) = look_up(self.connection, _DEFINITION, path)
             if (files := self._find_files(definition, kinds)) is not None:
-                return Relation((*path,), files.columns, None, files)
-            return Relation((*path,), tuple(kinds), definition)
+                return Relation(path, files.columns, None, files)
+            return Relation(path, tuple(kinds), definition)
         computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -561,9 +575,11 @@ class ConnectionSource(Place):
 
         names = tuple(kinds)
         spellings = {name: f"[( ]{re.escape(name)}|{re.escape(quote(name))}" for name in names}
-        collated = tuple(n for n in names if re.search(f"({spellings[n]}) VARCHAR COLLATE ", text))
+        collated = tuple(
+            n for n in names if re.search(f"({spellings[n]}) VARCHAR COLLATE ", entry.text)
+        )
         source = Source(names, rows, twin, kinds=kinds, collated=collated)
-        return Relation((*path,), names, None, source)
+        return Relation(path, names, None, source)
 
     def _find_files(self, definition: str, kinds: Mapping[str, str]) -> Source | None:
         """Return the Parquet files of which a view is all columns; None for other views.
@@ -631,9 +647,9 @@ class ConnectionSource(Place):
         return self.connection.sql(sql)
 
     @cached_property
-    def _relations(self) -> list[_Found]:
+    def _relations(self) -> list[_Entry]:
         """The tables and views that there are, as one statement sees them."""
-        return look_up(self.connection, _RELATIONS)
+        return [_Entry(*row) for row in look_up(self.connection, _RELATIONS)]
 
     @cached_property
     def _systems(self) -> dict[str, str]:
@@ -654,7 +670,7 @@ class ConnectionSource(Place):
             raise refuse_part("a search_path with such names")
         return database, places
 
-    def _find_relations(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
+    def _find_relations(self, name: str, qualifier: Names, view: Relation | None) -> list[_Entry]:
         """Return relations of a name, those first that DuckDB would find first."""
         inside, places = [] if view is None else [view.path[:2]], [qualifier]
         if not qualifier:
@@ -667,9 +683,9 @@ class ConnectionSource(Place):
             places = [path for path in around if fold_name(outer) in map(fold_name, path)]
             places += [(database_name, outer) for database_name, _ in inside]
             places += [(database, outer), (outer, "main"), ("temp", outer)]
-        named = [row for row in self._relations if fold_name(row[2]) == fold_name(name)]
+        named = [entry for entry in self._relations if fold_name(entry.name) == fold_name(name)]
         in_order = dict.fromkeys(tuple(map(fold_name, path)) for path in places)
-        return [row for at in in_order for row in named if at == tuple(map(fold_name, row[:2]))]
+        return [e for at in in_order for e in named if at == tuple(map(fold_name, e.path[:2]))]
 
     @contextmanager
     def fence(self) -> Iterator[None]:
@@ -688,16 +704,16 @@ class ConnectionSource(Place):
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
         """Refuse a target that could not be made of the released rows, before anything is spent."""
         matches = self._find_relations(target.path[-1], target.path[:-1], None)
-        if any(row[:3] == protected.path for row in matches):
+        if any(entry.path == protected.path for entry in matches):
             raise refuse("protected target")
         # tables in other schemas do not matter
         candidates = matches if target.temporary else matches[:1]
-        existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
+        existing = next((e for e in candidates if (e.database == "temp") == target.temporary), None)
         if existing is not None:
-            is_view = existing[3]
-            if is_view or not target.replaces:
-                raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
-            if look_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
+            if existing.is_view or not target.replaces:
+                shown = "a view" if existing.is_view else "one"
+                raise refuse("taken target", name=target.name, one=shown)
+            if look_up(self.connection, _REFERRED_TO, (*existing.path, existing.name)) != [(0,)]:
                 raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
             self._create(target, empty, "EXPLAIN ")
