@@ -376,6 +376,11 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         if isinstance(self._frame, Snapshot):
             self._terms = replace(self._terms, snapshot=self._frame.version)
 
+    __init__.argument_hints = dict.fromkeys(  # type: ignore[attr-defined]
+        (*Terms.__dataclass_fields__, "max_rows", "max_groups"),
+        "call the frame with its terms: dfp.frame(df)({name}=...)",
+    )
+
     def __call__(
         self,
         *,

@@ -43,6 +43,7 @@ AGES = (0, 100)
         (lambda door: door.group_by("city", sort=False), "no argument 'sort'"),
         (lambda door: door.agg(dfp.mean("age", AGES, epsilon=1)), r"dfp\.mean .*'epsilon'[^$]*agg"),
         (lambda door: door(eps=1), r"df\.dp takes no argument 'eps'"),
+        (lambda _: dfp.frame(FRAME, unit="city"), r"dfp\.frame\(df\)\(unit=\.\.\.\)"),
         (lambda door: door.mean("age", AGES).mean("age"), "an answer has no 'mean'"),
         (lambda door: door.median("age").group_by("city"), "an answer has no 'group_by'"),
         (list, "rows are secret"),
