@@ -167,7 +167,8 @@ class Adopted:
     any: it lives as long as the pass. A frame that `reads_once` may run dry in its first pass; one
     `from_files` may be larger than memory; the columns of one `in_memory` are arrays already.
     `types` are those of dates and times that are declared otherwise than the engine has them.
-    `path` is that of Parquet files.
+    `path` is that of Parquet files. `counted` has the rows of units that were counted in memory, by
+    their column, to be counted in other bins.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -183,6 +184,7 @@ class Adopted:
     categories: Mapping[Category, CategoryColumn] = field(default_factory=dict)
     types: Mapping[Hashable, pa.DataType] = field(default_factory=dict)
     path: Path | None = None
+    counted: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def names(self) -> list[str]:
@@ -224,7 +226,8 @@ class Adopted:
                 hint="write the columns to a Parquet file and ask dfp.frame(path), which ranks "
                 "dates and times, or turn them into numbers first, such as days since a date",
             )
-        return replace(self, lazy=nw.from_native(wider), values={**self.values, column: title})
+        values = {**self.values, column: title}
+        return replace(self, lazy=nw.from_native(wider), values=values, counted={})
 
     @property
     def can_fetch_rows(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     splitter,
 )
-from dfprivacy.measurement.runs import list_distinct, mark_starts
+from dfprivacy.measurement.runs import mark_starts
 from dfprivacy.measurement.value_words import (
     FLOAT_BITS,
     SIGN,
@@ -338,24 +339,41 @@ def _count_columns_of_units(
     if rows is None:
         return None
     entries, groups, places = _number_entries(rows, unit)
-    present = list_distinct(groups)
+    present = np.flatnonzero(np.bincount(groups))
     keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed_keys)
-    group_of_entry = order[np.searchsorted(present, groups)]
+    group_of_entry = order[compress_codes(groups)]
     is_within = entries >= 0
     entries = entries[is_within]
 
-    def count(query: HistogramQuery) -> BinTable:
+    tables = []
+    for query in queries:
         column = pl.Series(_VALUE, rows.columns.column(values[query.column]))
         bits = _count_rounded_bits(query.binning)
         counted, value = _thin_rows(entries, column.filter(is_within), places, unit.rows, bits)
-        if query.pooled or not unit.keys:
-            pooled = pl.DataFrame({_GROUP: np.zeros_like(counted), _VALUE: value})
-            return _count_rows_in_memory(pa.table({}), 1, pooled, query)
-        group = group_of_entry[counted]
-        grouped = pl.DataFrame({_GROUP: group, _VALUE: value}).filter(group >= 0)
-        return _count_rows_in_memory(keys, number, grouped, query)
+        grouped = pl.DataFrame({_GROUP: group_of_entry[counted], _VALUE: value})
+        if unit.keys:
+            grouped = grouped.filter(pl.col(_GROUP) >= 0)
+        counted_rows = CountedRows(keys, number, grouped)
+        if isinstance(query.binning, Octaves):
+            adopted.counted[query.column] = counted_rows
+        tables.append(counted_rows.count(query))
+    return tables
 
-    return [count(query) for query in queries]
+
+@dataclass(frozen=True, repr=False)
+class CountedRows:
+    """The values of rows within the limits of units, with the numbers of their groups. Secret."""
+
+    keys: pa.Table
+    groups: int
+    rows: pl.DataFrame
+
+    def count(self, query: HistogramQuery) -> BinTable:
+        """Count the rows by bin, all groups together if the query is pooled."""
+        if query.pooled or not self.keys.num_columns:
+            pooled = self.rows.with_columns(pl.lit(0, pl.Int64).alias(_GROUP))
+            return _count_rows_in_memory(pa.table({}), 1, pooled, query)
+        return _count_rows_in_memory(self.keys, self.groups, self.rows, query)
 
 
 def _count_rounded_bits(binning: Binning) -> float:

@@ -56,8 +56,11 @@ def measure(
     columns = replace(grouped, values=values, categories=tuple(categories))
     adopted, measured = read(frame, columns, lambda opened: _run_passes(parts, opened))
 
-    def measure_again(part: Part) -> Any:
+    def measure_again(part: Any) -> Any:
         """Measure another part, for what an answer has to know first."""
+        query = part.query
+        if query is not None and (counted := adopted.counted.get(query.column)) is not None:
+            return part.read_measurement(run_guarded(lambda: counted.count(query)))
         return measure(frame, [part], grouped)[1][0]
 
     for index, part in enumerate(parts):
