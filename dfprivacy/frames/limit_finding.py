@@ -19,12 +19,12 @@ from dfprivacy.accounting.spending import PrepaidAccount
 from dfprivacy.engine.adopt import Columns, rereadable
 from dfprivacy.engine.passes import UnitTable, read_unit_table
 from dfprivacy.engine.run import run_guarded
+from dfprivacy.engine.units import mark_first_groups
 from dfprivacy.frames.measuring import measure_plan, read, sums_from_table
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
-from dfprivacy.measurement.runs import list_distinct
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, find_scale, is_laplace
 from dfprivacy.release.answers import join_notes
@@ -315,9 +315,9 @@ def _row_sums(units: Integers, sizes: Integers, number: int) -> tuple[Floats, Fl
 
 def _count_groups(table: UnitTable) -> int:
     """Return how many groups are left where each unit keeps one: a unit moves it by 1."""
-    order = np.lexsort((table.rows.groups, table.rows.places, table.rows.units))
-    first = np.r_[True, np.diff(table.rows.units[order]) != 0][: len(order)]
-    return len(list_distinct(table.rows.groups[order][first]))
+    rows = table.rows
+    is_first = mark_first_groups(rows.units, rows.places, rows.groups, 1)
+    return int(np.count_nonzero(np.bincount(rows.groups[is_first])))
 
 
 def _bins(sizes: Integers) -> Integers:
