@@ -293,46 +293,45 @@ def rereadable(frame: object) -> object:
     return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def _adopt_named(
-    lazy: nw.LazyFrame[Any],
-    columns: Columns,
-    wrap: Wrap,
-    connection: duckdb.DuckDBPyConnection | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    types: Mapping[Hashable, pa.DataType] | None = None,
-) -> Adopted:
-    """Adopt a lazy frame, whose columns have these `names` in their order, unless its own.
+def adopt_by_place(columns: Columns, wrap: Wrap) -> tuple[Adopted, dict[str, Hashable]]:
+    """Return a frame that is still to be read, and the labels of what is grouped, by names of ours.
 
-    `types` are the Arrow types that columns are declared to have.
+    Names are those of the place among the columns needed.
     """
-    present = lazy.collect_schema().names()
-    require_columns(columns.names(), names or present)
-    labels = dict(zip(names or present, present, strict=True))
-    native = lazy.to_native()
-    if isinstance(native, duckdb.DuckDBPyRelation):
-        adopted = _adopt_relation(native, columns, labels, types or {})
-        restore = adopted.wrap
-        return replace(adopted, wrap=lambda keys: wrap(restore(keys)), connection=connection)
-    values = {label: labels[str(label)] for label in columns.values}
-    keys = {label: labels[str(label)] for label in columns.keys}
-    unit = unit_column(columns, labels.get(str(columns.unit and columns.unit.column), ""))
+    keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
+    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
     categories = {
-        category: CategoryColumn(labels[str(category.column)], category.constant)
-        for category in columns.categories
+        category: CategoryColumn(f"category_{index}", category.constant)
+        for index, category in enumerate(columns.categories)
     }
+    grouped = {name: label for label, name in keys.items()}
+    if columns.unit is not None:
+        grouped[UNIT] = columns.unit.column
+    grouped |= {column.name: category.column for category, column in categories.items()}
+    unread: Any = None
+    unit = unit_column(columns, UNIT)
     return Adopted(
-        lazy, keys, values, columns.listed_keys, wrap, unit, connection, categories=categories
-    )
+        unread, keys, values, columns.listed_keys, wrap, unit, categories=categories
+    ), grouped
 
 
 def _adopt_relation(
     relation: duckdb.DuckDBPyRelation,
     columns: Columns,
-    names: Mapping[str, str],
     types: Mapping[Hashable, pa.DataType],
+    wrap: Wrap,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    *,
+    present: Sequence[str] | None = None,
 ) -> Adopted:
-    """Adopt a relation; columns that can't be read as they are get a column in another form."""
+    """Adopt a relation, whose columns are called `present` in their order, unless as they are.
+
+    `types` are the Arrow types that columns are declared to have. Columns that can't be read as
+    they are get a column in another form.
+    """
+    present = present or relation.columns
+    require_columns(columns.names(), present)
+    names = dict(zip(present, relation.columns, strict=True))
     forms: dict[str, str] = {}
 
     def name_title(label: Hashable, form: str | None, role: str) -> str:
@@ -378,8 +377,9 @@ def _adopt_relation(
         keys,
         values,
         None if columns.public is None else listed_keys,
-        lambda released: declare_keys(released, key_types),
+        lambda released: wrap(declare_keys(released, key_types)),
         unit_column(columns, unit_title),
+        connection,
         categories=categories,
         types={label: types[label] for label in columns.values if label in types},
     )
@@ -387,11 +387,9 @@ def _adopt_relation(
 
 def _read_constant(category: Category, kind: object) -> object:
     """Return the constant that a column is compared with, in the form of its keys."""
-    try:
+    with suppress(InvalidKeysError):
         return key_values([category.constant], kind)[0]
-    except InvalidKeysError:
-        failure = build_no_value_error(category.column, kind, category.constant)
-    raise failure
+    raise build_no_value_error(category.column, kind, category.constant)
 
 
 @adopt.register
@@ -419,7 +417,8 @@ def _adopt_polars(frame: pl.LazyFrame, columns: Columns) -> Adopted:
                 hint=f"frame.rename({{{name!r}: 'plain'}})",
             )
     schema = frame.collect_schema()
-    declared = [schema.get(str(key)) for key in columns.keys]
+    require_columns(columns.names(), schema.names())
+    declared = [schema[str(key)] for key in columns.keys]
 
     def wrap(released: pa.Table) -> pl.DataFrame:
         frame = pl.from_arrow(released)
@@ -441,7 +440,18 @@ def _adopt_polars(frame: pl.LazyFrame, columns: Columns) -> Adopted:
             return frame
         return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
-    return _adopt_named(nw.from_native(frame), columns, wrap)
+    return Adopted(
+        nw.from_native(frame),
+        {label: str(label) for label in columns.keys},
+        {label: str(label) for label in columns.values},
+        columns.listed_keys,
+        wrap,
+        unit_column(columns, str(columns.unit and columns.unit.column)),
+        categories={
+            category: CategoryColumn(str(category.column), category.constant)
+            for category in columns.categories
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -524,11 +534,9 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
         for column in dict.fromkeys(map(str, columns.names()))
     ]
     same_columns = read == [*map(quote, frame.columns)]
-    plain = nw.from_native(
-        frame if same_columns else frame.project(", ".join(read) or 'true AS "row"')
-    )
+    plain = frame if same_columns else frame.project(", ".join(read) or 'true AS "row"')
     uuids = [index for index, key in enumerate(map(str, columns.keys)) if kinds[key].id == "uuid"]
-    adopted = _adopt_named(plain, columns, partial(_duckdb_relation, frame, uuids))
+    adopted = _adopt_relation(plain, columns, {}, partial(_duckdb_relation, frame, uuids))
     return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
 
 
@@ -558,10 +566,8 @@ def _duckdb_relation(
 @adopt.register(pa.Table)
 @adopt.register(pa.RecordBatchReader)
 def _(frame: Any, columns: Columns) -> Adopted:
-    names = frame.schema.names
-    require_columns(columns.names(), names)
     # DuckDB converts times to microseconds in 64 bits, which the farthest times overflow.
-    named = columns.names()
+    named, names = columns.names(), frame.schema.names
     for column in frame.schema:
         kind = column.type
         scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
@@ -573,9 +579,8 @@ def _(frame: Any, columns: Columns) -> Adopted:
             )
     with opening() as connection:
         _require_read_types(frame.schema, connection)
-        read = nw.from_native(connection.from_arrow(frame))
-        types = _find_moment_types(frame.schema, columns.names())
-        adopted = _adopt_named(read, columns, _identity, connection, names=names, types=types)
+        rows, types = connection.from_arrow(frame), _find_moment_types(frame.schema, named)
+        adopted = _adopt_relation(rows, columns, types, _identity, connection, present=names)
         return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
@@ -635,7 +640,7 @@ def _of_file(
     types = {} if footer is None else _find_moment_types(footer.schema, columns.names())
     durations = {str(name): kind for name, kind in types.items() if pa.types.is_duration(kind)}
     require_same_durations(source, durations)
-    adopted = _adopt_named(nw.from_native(rows), columns, _identity, connection, types=types)
+    adopted = _adopt_relation(rows, columns, types, _identity, connection)
     is_small = footer is not None and footer.is_small
     adopted = replace(adopted, from_files=not is_small, path=path)
     if not isinstance(named, TextFile):
@@ -750,10 +755,7 @@ def _category_column(
     """Return a column whose values are told apart, and the constant as it is in there."""
     if category.constant is None:
         return CategoryColumn(name, None), mark_values(series, units=units)
-    try:
+    with suppress(InvalidKeysError):
         key = key_column(series, [category.constant])
-    except InvalidKeysError:
-        key = None
-    if key is None:
-        raise build_no_value_error(category.column, series.dtype, category.constant)
-    return CategoryColumn(name, key.public_keys[0]), key.column
+        return CategoryColumn(name, key.public_keys[0]), key.column
+    raise build_no_value_error(category.column, series.dtype, category.constant)

@@ -20,11 +20,10 @@ import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
 from dfprivacy.engine import postgres
-from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, adopt, unit_column
+from dfprivacy.engine.adopt import Adopted, Columns, adopt, adopt_by_place
 from dfprivacy.engine.columns import no_numbers, require_columns
 from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
-from dfprivacy.measurement.sums import key_names
 
 _BACKENDS = frozenset({"duckdb", "polars", "postgres"})
 """Backends that are tested to answer alike whatever a row holds.
@@ -87,39 +86,21 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
                 hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out "
                 "unit=",
             )
-    keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
-    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    grouped = {name: label for label, name in keys.items()}
-    if columns.unit is not None:
-        grouped[UNIT] = columns.unit.column
-    categories = {
-        category: CategoryColumn(f"category_{index}", category.constant)
-        for index, category in enumerate(columns.categories)
-    }
-    grouped |= {column.name: category.column for category, column in categories.items()}
-    adopted = Adopted(
-        frame,
-        keys,
-        values,
-        columns.listed_keys,
-        _ibis_table,
-        unit_column(columns, UNIT),
-        categories=categories,
-    )
+    adopted, grouped = adopt_by_place(columns, _ibis_table)
     if backend.name == "postgres":
-        return run_guarded(lambda: _adopt_postgres(adopted, columns, grouped, backend))
-    chosen = {name: _plain(frame, label, backend) for label, name in values.items()}
+        return run_guarded(lambda: _adopt_postgres(frame, adopted, columns, grouped))
+    chosen = {name: _plain(frame, label, backend) for label, name in adopted.values.items()}
     for name, label in grouped.items():
         chosen[name] = _key(frame, label, backend, hashed=columns.unit is not None)
     return replace(adopted, lazy=nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)})))
 
 
 def _adopt_postgres(
-    adopted: Adopted, columns: Columns, grouped: Mapping[str, Hashable], backend: Any
+    frame: Any, adopted: Adopted, columns: Columns, grouped: Mapping[str, Hashable]
 ) -> Adopted:
     """Return an Ibis table on PostgreSQL with its columns in forms that fail for no row."""
+    backend = frame.get_backend()
     postgres.check_server(backend)
-    frame: Any = adopted.lazy
     _register_memory(frame)
     labels = list(dict.fromkeys(columns.names()))
     frame = frame.select(*labels or [ibis.literal(1).name("row")])

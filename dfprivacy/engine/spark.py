@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, unit_column
+from dfprivacy.engine.adopt import Adopted, Columns, adopt_by_place
 from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.measurement.sums import key_names
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CARRIERS = frozenset(("pyspark", "py4j", "grpc"))
@@ -57,23 +57,11 @@ def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
         )
         return f"collate(column_{index}, 'UTF8_BINARY')" if text else f"column_{index}"
 
-    keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
-    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    grouped = {name: label for label, name in keys.items()}
-    if columns.unit is not None:
-        grouped[UNIT] = columns.unit.column
-    categories = {
-        category: CategoryColumn(f"category_{index}", category.constant)
-        for index, category in enumerate(columns.categories)
-    }
-    grouped |= {column.name: category.column for category, column in categories.items()}
+    adopted, grouped = adopt_by_place(columns, partial(frame_of_table, frame.sparkSession))
     chosen = [f"{build_group_column(label)} AS {name}" for name, label in grouped.items()]
-    chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
+    chosen += [f"column_{names.index(label)} AS {name}" for label, name in adopted.values.items()]
     placed = frame.toDF(*(f"column_{index}" for index in range(len(names))))
-    lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
-    wrap = partial(frame_of_table, frame.sparkSession)
-    unit = unit_column(columns, UNIT)
-    return Adopted(lazy, keys, values, columns.listed_keys, wrap, unit, categories=categories)
+    return replace(adopted, lazy=nw.from_native(placed.selectExpr(*chosen or ["true AS row"])))
 
 
 def with_row_hash(native: Any, names: Sequence[str], title: str) -> Any:
