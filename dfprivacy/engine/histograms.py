@@ -202,8 +202,6 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
     if adopted.unit is not None:
         tables = _count_columns_of_units(adopted, [query])
         return None if tables is None else tables[0]
-    if not _can_fetch_words(adopted, query):
-        return None
     parts = _fetch_words(adopted, query)
     if parts is None:
         return None
@@ -215,7 +213,7 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
         part = parts.pop(0)
         words.append(part.words + (first << part.value_bits))
         first += part.keys.num_rows
-    assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch_words`
+    assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_fetch_words`
     values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
     return values.renumber(*order_groups(keys, adopted.listed_keys))
 
@@ -239,25 +237,21 @@ def _count_rows_in_memory(
     return count_rows(keys, groups, binning, group, values, moments=query.moments)
 
 
-def _can_fetch_words(adopted: Adopted, query: HistogramQuery) -> bool:
-    """Decide by what is declared whether rows are handed over to be counted by their values."""
-    binning = query.binning
-    if not isinstance(binning, SignificantBits) or query.moments:
-        return False
-    if query.limit is None:
-        return adopted.can_fetch_rows and binning.bits <= VALUE_BITS
-    is_wide = bits_of_values(query.limit) > FLOAT_BITS  # many groups may have to stay in the engine
-    return adopted.can_fetch_rows and not (is_wide and adopted.reads_once)
-
-
 def _fetch_words(adopted: Adopted, query: HistogramQuery) -> list[ValueWords] | None:
     """Return the rows of a query as words, in parts that number their groups by themselves.
 
-    None if the number of a group and a value don't fit the 63 bits of a word.
+    None by what is declared, or if the number of a group and a value don't fit the 63 bits of a
+    word.
     """
+    if not isinstance(query.binning, SignificantBits) or query.moments:
+        return None
+    group_bits = 63 - bits_of_values(query.limit)
+    is_wide = 63 - group_bits > FLOAT_BITS  # many groups may have to stay in the engine
+    is_fine = query.limit is None and query.binning.bits > VALUE_BITS
+    if not adopted.can_fetch_rows or is_fine or (is_wide and adopted.reads_once):
+        return None
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
     native: Any = adopted.lazy.select(*key_expressions(adopted), value).to_native()
-    group_bits = 63 - bits_of_values(query.limit)
 
     def fetch_parts() -> list[ValueWords] | None:
         parts: list[ValueWords] = []
@@ -376,10 +370,10 @@ class CountedRows:
         return _count_rows_in_memory(self.keys, self.groups, self.rows, query)
 
 
-def _count_rounded_bits(binning: Binning) -> float:
+def _count_rounded_bits(binning: Binning) -> int:
     """Return how many significant bits of a value decide about its bin."""
     if isinstance(binning, Edges):
-        return math.inf
+        return 53
     return binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
 
 
@@ -401,13 +395,13 @@ def _number_entries(rows: UnitRows, unit: UnitColumn) -> tuple[Integers, Integer
 
 
 def _thin_rows(
-    entries: Integers, values: pl.Series, places: Integers, limit: int, bits: float
+    entries: Integers, values: pl.Series, places: Integers, limit: int, bits: int
 ) -> tuple[Integers, Floats]:
     """Return the entries and rounded values of rows that count within the limit: see `thin_rows`.
 
     An entry without a value has a row of NaN. Only the rows of larger entries are sorted.
     """
-    rounded = pl.DataFrame([values]).select(_single_bits(int(bits))).to_series().to_numpy()
+    rounded = pl.DataFrame([values]).select(_single_bits(bits)).to_series().to_numpy()
     has_value = ~np.isnan(rounded.view(np.float32))
     if not has_value.all():
         entries, rounded = entries[has_value], rounded[has_value]
@@ -448,7 +442,7 @@ def _build_query(adopted: Adopted, query: HistogramQuery) -> nw.LazyFrame[Any]:
     if adopted.unit is None:
         if query.pooled and adopted.listed_keys is not None:
             frame = only_listed(frame, adopted.listed_keys)
-        return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
+        return _group_by_bin(frame, by, query)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = filter_known_units(frame, adopted).group_by(*adopted.unit.entries, _VALUE).agg(rows)
     limited = within_groups(entries, adopted.unit, _VALUE)
@@ -460,66 +454,17 @@ def _group_by_bin(
     names: Sequence[str],
     query: HistogramQuery,
     times: str = "",
-    *,
-    packs: bool = False,
 ) -> nw.LazyFrame[Any]:
     """Return label, rows and sums of each group and bin; a row counts as often as `times` says."""
-    powers = list(_powers().items())[: query.moments]
+    value = nw.col(_VALUE)
+    powers = [(_FIRST, value), (_SECOND, _round_bits(value * value, SQUARE_BITS))][: query.moments]
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     if times:
         count = nw.col(times)
         powers = [(name, power * count.cast(nw.Float64)) for name, power in powers]
         rows = count.sum().cast(nw.Int64).alias(_ROWS)
     sums = [power.sum().alias(name) for name, power in powers]
-    labeled = _with_labels(frame, query)
-    if packs:
-        return _group_by_word(labeled, names[0], [rows, *sums])
-    return labeled.group_by(*names, _LABEL).agg(rows, *sums)
-
-
-def _group_by_word(
-    labeled: nw.LazyFrame[Any], name: str, sums: Sequence[nw.Expr]
-) -> nw.LazyFrame[Any]:
-    """Return the sums of each key and label, in order, by one word for both.
-
-    polars groups by one integer in little more than half the time that it takes for two columns.
-    """
-    native = labeled.to_native()
-    dtype = native.collect_schema()[name]
-    bits = (pl.col(_LABEL) * 2.0).fill_null(math.nan).cast(pl.Float32).reinterpret(dtype=pl.UInt32)
-    key = pl.col(name).cast(pl.Int64).fill_null(_MOST_KEY)
-    frame = nw.from_native(native.with_columns((key * 2**FLOAT_BITS + bits).alias(_WORD)))
-    key, code = pl.col(_WORD) // 2**FLOAT_BITS, pl.col(_WORD) % 2**FLOAT_BITS
-    ordered = pl.when(code < SIGN).then(code).otherwise(SIGN - 1 - code) + key * 2**FLOAT_BITS
-    single = code.cast(pl.UInt32).reinterpret(dtype=pl.Float32).cast(pl.Float64) / 2
-    entries = frame.group_by(_WORD).agg(*sums).to_native().sort(ordered)
-    columns = pl.when(key < _MOST_KEY).then(key).cast(dtype).alias(name), single.alias(_LABEL)
-    split: nw.LazyFrame[Any] = nw.from_native(entries.with_columns(columns).drop(_WORD))
-    return split
-
-
-_WORD = "word"
-_MOST_KEY = 2**31 - 1  # stands for NULL in a word
-
-
-def _fits_word(adopted: Adopted, query: HistogramQuery) -> bool:
-    """Check whether the only key of a frame in memory, and the label of an octave, fit a word."""
-    is_single = adopted.in_memory and len(adopted.keys) == 1 and not query.pooled
-    if not is_single or not isinstance(query.binning, Octaves):
-        return False
-    (name,), schema = adopted.keys.values(), adopted.lazy.collect_schema()
-    if not schema[name].is_integer():
-        return False
-    key = nw.col(name)
-    ends = adopted.lazy.select(key.min().alias("low"), key.max().alias("high"))
-    low, high = collect(ends).to_pylist()[0].values()
-    return low is None or (low >= -_MOST_KEY and high < _MOST_KEY)
-
-
-def _powers() -> dict[str, nw.Expr]:
-    """Return the powers of values that bins add up."""
-    value = nw.col(_VALUE)
-    return {_FIRST: value, _SECOND: _round_bits(value * value, SQUARE_BITS)}
+    return _with_labels(frame, query).group_by(*names, _LABEL).agg(rows, *sums)
 
 
 def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFrame[Any]:
@@ -553,8 +498,8 @@ def _with_values(
     frame = rows.select(*keys, clipped.alias(_VALUE))
     value = nw.col(_VALUE)
     if not isinstance(binning, Edges):
-        bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-        return _drop_traces(frame.with_columns(_round_bits(value, bits).alias(_VALUE)))
+        rounded = _round_bits(value, _count_rounded_bits(binning))
+        return _drop_traces(frame.with_columns(rounded.alias(_VALUE)))
     if engine.is_spark_like():
         native = spark.with_edges_reached(frame.to_native(), _VALUE, binning.edges)
         labelled: nw.LazyFrame[Any] = nw.from_native(native)
