@@ -29,7 +29,6 @@ from dfprivacy.engine.columns import (
 )
 from dfprivacy.engine.embedded import (
     close_connection,
-    connect_embedded,
     engine_options,
     opening,
     restrict_optimizer,
@@ -558,7 +557,8 @@ def _duckdb_relation(
     try:
         return caller.query("dfprivacy_caller", f"SELECT {chosen} FROM {name}")  # noqa: S608 ours
     except duckdb.CatalogException:
-        return connect_embedded().from_arrow(released).project(chosen)
+        with opening() as connection:
+            return connection.from_arrow(released).project(chosen)
     finally:
         del globals()[name]
 

@@ -290,17 +290,18 @@ def in_checked_zone(name: str | None) -> Iterator[None]:
         yield
 
 
-def connect_embedded(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
-    """Return an in-memory connection that installs, loads and prints nothing by itself.
+@contextmanager
+def opening(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an in-memory connection that installs, loads and prints nothing by itself.
 
-    It keeps to the limits of `Engine`. What exceeds memory goes to a directory of its own, which
-    only this user may enter; one that is `idle` reads no rows and has none without limits.
-    `close_connection` removes it; so does the end of the connection, or of the process. No other
-    connection has its database meanwhile, which is empty and must stay so, without settings for all
-    connections: opening one takes longer than many a call, so that one without limits is kept for
-    the next after a brief one.
+    It outlives the block, unless the block fails. It keeps to the limits of `Engine`. What exceeds
+    memory goes to a directory of its own, which only this user may enter; one that is `idle` reads
+    no rows and has none without limits. `close_connection` removes it; so does the end of the
+    connection, or of the process. No other connection has its database meanwhile, which is empty
+    and must stay so, without settings for all connections: opening one takes longer than many a
+    call, so that one without limits is kept for the next after a brief one.
     """
-    options = engine_options()
+    options, connection = engine_options(), None
     limited = options.memory is not None or options.threads is not None
     spill = [private_folder()] if limited or not idle else []
     try:
@@ -315,10 +316,13 @@ def connect_embedded(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
         set_time_zone(connection, session_zone())
+        yield connection
     except BaseException:
+        if connection is not None:
+            _spoil(connection)
+            close_connection(connection)
         remove_folders(*spill)
         raise
-    return connection
 
 
 _PLAIN: dict[str, Setting] = {
@@ -335,17 +339,12 @@ def list_limits(options: Engine) -> dict[str, Setting]:
 
 def _reuse_database(folder: str) -> duckdb.DuckDBPyConnection | None:
     """Return a held database, with this folder for temporary files; None where there is none."""
-    with suppress(IndexError, duckdb.Error):
+    with suppress(IndexError, duckdb.Error):  # one that has written temporary files refuses
         database = _HELD.get(os.getpid(), []).pop()
         if folder:
-            _spill_to(database, folder)
+            database.execute(f"SET temp_directory = {quote_text(folder)}")
         return database
     return None
-
-
-def _spill_to(database: duckdb.DuckDBPyConnection, folder: str) -> None:
-    """Change where a database writes temporary files; one that has done so refuses."""
-    database.execute(f"SET temp_directory = {quote_text(folder)}")
 
 
 def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
@@ -361,8 +360,8 @@ def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
             with suppress(duckdb.Error):
                 if lent.restricted:
                     lent.database.execute(_ALL_OPTIMIZERS)
-                if not lent.idle:
-                    _spill_to(lent.database, "")  # nowhere, while no call uses it
+                if not lent.idle:  # nowhere, while no call uses it
+                    lent.database.execute("SET temp_directory = ''")
                 connections.append(lent.database)
                 return
         lent.database.close()
@@ -420,18 +419,6 @@ def open_embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     with opening(idle=idle) as connection:
         yield connection
     close_connection(connection)
-
-
-@contextmanager
-def opening(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an embedded connection that outlives the block, unless the block fails."""
-    connection = connect_embedded(idle=idle)
-    try:
-        yield connection
-    except BaseException:
-        _spoil(connection)
-        close_connection(connection)
-        raise
 
 
 def _spoil(connection: duckdb.DuckDBPyConnection) -> None:
