@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -57,16 +58,13 @@ def key_values(values: Sequence[Any], declared: object) -> Sequence[Any]:
     InvalidKeysError
         When a key is no value of the declared type.
     """
-    try:
+    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
         if declared == "UUID":
             return [None if value is None else str(UUID(str(value))) for value in values]
         if declared == "TIMESTAMPTZ_NS":
             return [None if value is None else _utc_time(value) for value in values]
         if isinstance(declared, pa.DataType):
             return list(pa.array(values, declared, from_pandas=True).cast(pa.int64()).to_pylist())
-    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
-        pass
-    else:
         return values
     raise unfit_key(declared)
 

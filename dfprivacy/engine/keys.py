@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -129,10 +130,8 @@ def type_constant(
 ) -> object:
     """Return a constant in the declared type of its column; refuse it as it was `named`."""
     declared = declared.value_type if pa.types.is_dictionary(declared) else declared
-    try:
+    with suppress(InvalidKeysError):
         return _type_keys([constant], declared).to_pylist()[0]
-    except InvalidKeysError:
-        pass
     raise build_no_value_error(label, declared, named)
 
 
@@ -289,14 +288,10 @@ def _type_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
 
 
 def _type_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
-    try:
-        fits = all(_fits(value, declared) for value in values)
-        column = pa.array(values, type=declared, from_pandas=True) if fits else None
-    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
-        column = None
-    if column is None:
-        raise unfit_key(declared)
-    return column
+    with suppress(pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        if all(_fits(value, declared) for value in values):
+            return pa.array(values, type=declared, from_pandas=True)
+    raise unfit_key(declared)
 
 
 def _fits(value: object, declared: pa.DataType) -> bool:

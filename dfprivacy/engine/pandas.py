@@ -336,18 +336,15 @@ def read_own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
 
 
 def _read_own_key(value: object, dtype: Any) -> object:
-    try:
+    with suppress(Exception):  # what has no place in the dtype, for whatever reason
         column: pd.Series[Any] = pd.Series(pd.array([value], dtype=dtype))
         key: object = column.astype(object).iloc[0]
         # True is not 1, and floats may be rounded
         same = isinstance(key, bool | np.bool_) == isinstance(value, bool | np.bool_)
         is_float = isinstance(key, float | np.floating) and isinstance(value, float)
-        fits = same and (bool(key == value) or is_float)
-    except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
-        fits = False
-    if not fits:
-        raise _unfit(dtype, "pd.Timedelta(days=1)")
-    return key
+        if same and (bool(key == value) or is_float):
+            return key
+    raise _unfit(dtype, "pd.Timedelta(days=1)")
 
 
 def _unfit(dtype: Any, example: str) -> InvalidKeysError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
@@ -106,25 +107,19 @@ class Published(abc.ABC):
         InvalidProtocolError
             When the text is no protocol.
         """
-        try:
+        with suppress(*_UNREADABLE):
             fields = json.loads(text)
             protocol = cls.read(fields)
-            is_complete = protocol.to_json() == json.dumps(fields, sort_keys=True)
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            ArithmeticError,
-            AttributeError,
-            RecursionError,
-        ):
-            is_complete = False
-        if not is_complete:
-            raise InvalidProtocolError(
-                f"{describe(text)} is no protocol, or was changed",
-                hint="pass the text that protocol.to_json() has returned",
-            )
-        return protocol
+            if protocol.to_json() == json.dumps(fields, sort_keys=True):
+                return protocol
+        raise InvalidProtocolError(
+            f"{describe(text)} is no protocol, or was changed",
+            hint="pass the text that protocol.to_json() has returned",
+        )
+
+
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""Errors of reading a text that is no protocol."""
 
 
 def is_whole(value: object, lower: int, upper: int) -> bool:
