@@ -29,6 +29,7 @@ from dfprivacy.measurement.exact import describe
 from dfprivacy.measurement.vectors import pad_size
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.tails import isolate_context
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -317,11 +318,9 @@ def exponential_above(exponent: Fraction) -> Fraction:
 
 
 def _exponential(exponent: Fraction) -> Fraction:
-    context = decimal.Context(
-        prec=90, rounding=decimal.ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=[]
-    )
-    numerator, denominator = decimal.Decimal(exponent.numerator), exponent.denominator
-    return Fraction(context.exp(context.divide(numerator, decimal.Decimal(denominator))))
+    context = isolate_context(90)
+    numerator, denominator = map(decimal.Decimal, exponent.as_integer_ratio())
+    return Fraction(context.exp(context.divide(numerator, denominator)))
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -238,44 +238,23 @@ def _exceedance(sigma_squared: Fraction, at_least: int, terms: int) -> Bounds:
 
 @functools.lru_cache(maxsize=64)
 def _theta(variance: Fraction) -> Bounds:
-    """Return bounds on the sum of exp(-j**2 / (2 variance)) over all integers j."""
-    with decimal.localcontext(arithmetic()):
-        total = theta(variance)
-        return total * (1 - _SERIES_ERROR), total * (1 + _SERIES_ERROR)
+    """Return bounds on the sum of exp(-j**2 / (2 variance)) over all integers j.
 
-
-def theta(variance: Fraction) -> Decimal:
-    """Return the sum of exp(-j**2 / (2 variance)) over all integers j.
-
-    All but the last three digits of the current context hold. From 1 on it is sqrt(2 pi variance)
-    times the sum of exp(-2 pi**2 variance j**2), by Poisson summation: few terms count either way.
+    From 1 on it is sqrt(2 pi variance) times the sum of exp(-2 pi**2 variance j**2), by Poisson
+    summation: few terms count either way.
     """
-    if variance < 1:
-        factor, rate = Decimal(1), 1 / (2 * quotient(variance))
-    else:
-        factor = (2 * _pi() * quotient(variance)).sqrt()
-        rate = 2 * _pi() ** 2 * quotient(variance)
-    total, j, term = Decimal(1), 1, Decimal(1)
-    while term.adjusted() > -decimal.getcontext().prec:
-        term = 2 * (-rate * j * j).exp()
-        total, j = total + term, j + 1
-    return factor * total
-
-
-def _pi() -> Decimal:
-    """Return pi to the digits of the current context, by Machin's formula."""
-    digits = decimal.getcontext().prec + 5
-
-    def inverse_tangent(inverse: int) -> int:
-        term = 10**digits // inverse
-        total, odd, sign = 0, 1, 1
-        while term:
-            total += sign * (term // odd)
-            term, odd, sign = term // inverse**2, odd + 2, -sign
-        return total
-
-    machin = 4 * (4 * inverse_tangent(5) - inverse_tangent(239))
-    return +Decimal(machin).scaleb(-digits)
+    with decimal.localcontext(arithmetic()):
+        if variance < 1:
+            factor, rate = Decimal(1), 1 / (2 * quotient(variance))
+        else:
+            factor = (2 * _PI * quotient(variance)).sqrt()
+            rate = 2 * _PI**2 * quotient(variance)
+        total, j, term = Decimal(1), 1, Decimal(1)
+        while term.adjusted() > -_PRECISION:
+            term = 2 * (-rate * j * j).exp()
+            total, j = total + term, j + 1
+        total *= factor
+        return total * (1 - _SERIES_ERROR), total * (1 + _SERIES_ERROR)
 
 
 @functools.lru_cache(maxsize=64)

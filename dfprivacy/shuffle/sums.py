@@ -30,6 +30,7 @@ from dfprivacy.errors import InvalidLossError, InvalidProtocolError
 from dfprivacy.local.randomizers import Floats, Integers, Words, exponential_above
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.noise.tails import isolate_context
 from dfprivacy.release.pipeline import permit
 
 LEAST_USERS = 19
@@ -65,12 +66,9 @@ class Polya:
     @cached_property
     def _chances(self) -> tuple[int, int]:
         """Return a = e**(-1 / scale) and P(0) = (1 - a)**(1 / users), in units of 2**-320."""
-        context = decimal.Context(
-            prec=130, rounding=decimal.ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9, traps=[]
-        )
-        exponent = -1 / self.scale
-        over = decimal.Decimal(exponent.numerator), decimal.Decimal(exponent.denominator)
-        a = context.exp(context.divide(*over))
+        context = isolate_context(130, reach=10**9)
+        numerator, denominator = map(decimal.Decimal, (-1 / self.scale).as_integer_ratio())
+        a = context.exp(context.divide(numerator, denominator))
         log = context.ln(context.subtract(decimal.Decimal(1), a))
         zero = context.exp(context.divide(log, decimal.Decimal(self.users)))
         ratio, nothing = (int(Fraction(chance) * 2**_BITS) for chance in (a, zero))
