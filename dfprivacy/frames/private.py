@@ -114,8 +114,7 @@ class Queryable(ABC, Generic[Answers]):
         by_name = questions_by_name(questions, named, terms)
         read_kinds = cache(self._read_kinds)
         completed = {
-            name: self._complete_question(question, read_kinds)
-            for name, question in by_name.items()
+            name: complete_booleans(question, read_kinds) for name, question in by_name.items()
         }
         answers: Answers = self._run(completed, terms)
         return answers
@@ -123,18 +122,12 @@ class Queryable(ABC, Generic[Answers]):
     def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
         """Answer one question with the keyword arguments of its method."""
         check_terms(statistic, terms)
-        completed = self._complete_question(statistic, self._read_kinds)
+        completed = complete_booleans(statistic.complete(self._terms.bounds), self._read_kinds)
         return self._run(completed, self._terms.update(**terms))
 
     def _read_kinds(self) -> Mapping[Hashable, str]:
         """Return the declared kind of each column, as far as the frame declares them."""
         return run_guarded(lambda: find_declared_columns(self._frame)) or {}
-
-    def _complete_question(
-        self, question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]
-    ) -> Any:
-        """Return a question with the bounds that the terms know, and 0 and 1 for booleans."""
-        return complete_booleans(question.complete(self._terms.bounds), read_kinds)
 
     def _plan(self, questions: Asked, terms: Terms) -> Plan:
         """Return the plan of one question, or of several by their names."""
