@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -336,21 +336,19 @@ def _carrier(
 class VectorsPart(Part):
     """Some questions that are answered by linear vectors."""
 
-    @property
-    @abstractmethod
-    def form(self) -> Vectors:
-        """Its vectors, within any bounds if these are found first."""
+    vectors: Any
+    """Its vectors, within any bounds if these are found first."""
 
     @property
     def weight(self) -> Fraction:
         """One for each vector that answers."""
-        return Fraction(self.form.answering)
+        return Fraction(self.vectors.answering)
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
         """The columns it reads, and whether as numbers."""
         numbers: dict[Hashable, bool] = {}
-        for linear in self.form.linears:
+        for linear in self.vectors.linears:
             for column in linear.source.columns:
                 as_number = numbers.get(column, False)
                 numbers[column] = as_number or column in linear.source.numbers
@@ -359,15 +357,15 @@ class VectorsPart(Part):
     @property
     def counts(self) -> bool:
         """True if a query can count groups."""
-        return self.form.counting is not None
+        return self.vectors.counting is not None
 
     @property
     def answers_count(self) -> bool:
         """True if one of the answers is the count that selects groups."""
         return any(
             isinstance(answer.estimator, CountEstimator)
-            and self.form.counting == (answer.vector, answer.estimator.weights)
-            for answer in self.form.answers
+            and self.vectors.counting == (answer.vector, answer.estimator.weights)
+            for answer in self.vectors.answers
         )
 
 
@@ -433,11 +431,6 @@ class LinearPart(VectorsPart):
                 places[about] = tuple(range(first, len(linears)))
             counts[answer.vector] = places[about]
         return Vectors(tuple(linears), vectors.answers, counts)
-
-    @property
-    def form(self) -> Vectors:
-        """The vectors themselves."""
-        return self.vectors
 
     @property
     def counts_chosen(self) -> bool:

@@ -100,7 +100,7 @@ class OctavePart(VectorsPart):
         cluster = limits.contribution.rows if self.cluster else 0
         return replace(self, groups=limits.contribution.groups, cluster=cluster)
 
-    def vectors(self, bounds: Bounds) -> Vectors:
+    def vectors_within(self, bounds: Bounds) -> Vectors:
         """Return the queries that answer the questions within bounds."""
         bounded = {name: question.within(bounds) for name, question in self.questions.items()}
         read: Callable[..., Vectors] = self.read or plan_vectors
@@ -114,14 +114,14 @@ class OctavePart(VectorsPart):
         return replace(vectors, linears=tuple(with_slack(linear) for linear in vectors.linears))
 
     @cached_property
-    def form(self) -> Vectors:
+    def vectors(self) -> Vectors:
         """The queries within any bounds."""
-        return self.vectors(_ANY)
+        return self.vectors_within(_ANY)
 
     @property
     def moments(self) -> int:
         """How many powers of the values it adds up: of all groups together none."""
-        return 0 if self.pooled else max([1, *map(powers_needed, self.form.linears)])
+        return 0 if self.pooled else max([1, *map(powers_needed, self.vectors.linears)])
 
     @property
     def binning(self) -> Octaves:
@@ -145,11 +145,11 @@ class OctavePart(VectorsPart):
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        return self.vectors(Bounds(0, 1)).count_noise(loss.share(self.answer_share))
+        return self.vectors_within(Bounds(0, 1)).count_noise(loss.share(self.answer_share))
 
     def least_count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the least noise of that count: the search for bounds can leave more loss."""
-        return self.vectors(Bounds(0, 1)).count_noise(loss.share(MOST_LEFT_BY_GROUP))
+        return self.vectors_within(Bounds(0, 1)).count_noise(loss.share(MOST_LEFT_BY_GROUP))
 
     def forecasts(self, loss: Epsilon | Rho, circumstances: Circumstances) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
@@ -168,7 +168,7 @@ class OctavePart(VectorsPart):
             )
         forecasts = []
         for name, question in self.questions.items():
-            vectors = self.vectors(question.stand_in)
+            vectors = self.vectors_within(question.stand_in)
             answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
             noise = vectors.noises(loss.share(self.answer_share))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found_bounds=True)
@@ -287,7 +287,7 @@ class MeasuredOctaves(MeasuredTable):
         pieces: dict[str, list[Piece]] = {name: [] for name in part.questions}
         counts = []
         for ends_of_class, members in classes:
-            vectors = part.vectors(ends_of_class or _ANY)
+            vectors = part.vectors_within(ends_of_class or _ANY)
             sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
             exact = octave_statistics(bounds.table, members, sources)
             left = loss.share(Fraction(int(bounds.left[members[0]]), UNITS))

@@ -91,7 +91,7 @@ class ProductPart(VectorsPart):
         return self.within(dict.fromkeys(self.searched, Bounds(0, 1)))
 
     @property
-    def form(self) -> Vectors:
+    def vectors(self) -> Vectors:
         """The vectors within made-up bounds."""
         return self.linear.vectors
 
