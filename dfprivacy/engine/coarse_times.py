@@ -7,6 +7,7 @@ hold in microseconds. Here such times become the farthest ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dfprivacy.engine.text_files import Stream
 from dfprivacy.errors import UnsupportedDtypeError
 
 _MICROSECONDS = {"s": 10**6, "ms": 10**3}
@@ -21,27 +23,15 @@ _FIRST, _LAST = -9_223_372_022_400_000_000, 9_223_372_036_854_000_000
 """The first microsecond that DuckDB has a date for, and one before its last, which is infinity."""
 
 
-class ParquetStream:
-    """Some columns of Parquet files, read anew by each scan of DuckDB, in bounded memory."""
+def _read_files(files: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of a schema, which all files have, in its types."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
-    def __init__(self, files: Sequence[Path], schema: pa.Schema) -> None:
-        """Choose the columns of a schema, which all files have, and the types to read them in."""
-        self._files, self._schema = files, schema
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return a stream as DuckDB takes it; nothing is read before it asks for rows."""
-        reader: Any = pa.RecordBatchReader.from_batches(self._schema, self._batches())
-        return reader.__arrow_c_stream__(requested_schema)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
-
-        names, types = self._schema.names, self._schema.types
-        for path in self._files:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(columns=names):
-                    columns = map(_convert_times, map(batch.column, names), types)
-                    yield pa.record_batch(list(columns), schema=self._schema)
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=schema.names):
+                columns = map(_convert_times, map(batch.column, schema.names), schema.types)
+                yield pa.record_batch(list(columns), schema=schema)
 
 
 def read_coarse_times(
@@ -67,7 +57,7 @@ def read_coarse_times(
         if name not in declared or pa.types.is_nested(declared[name]):
             raise _beside_coarse_times(name, kinds[name], coarse)
     types = pa.schema([(name, _read_type(declared[name])) for name in names])
-    relation = connection.from_arrow(ParquetStream(files, types))
+    relation = connection.from_arrow(Stream(types, partial(_read_files, files, types)))
     for name, kind in zip(relation.columns, map(str, relation.types), strict=True):
         if kind != kinds[name]:
             raise _beside_coarse_times(name, kinds[name], coarse)

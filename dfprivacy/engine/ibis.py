@@ -16,7 +16,6 @@ import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import narwhals as nw
-import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
 from dfprivacy.engine import postgres
@@ -54,7 +53,7 @@ def adopt_frame(frame: Any, columns: Columns) -> Adopted | None:
         )
     require_columns(columns.names(), list(frame.columns))
     if backend.name == "duckdb":
-        return replace(adopt(duckdb_relation(frame, backend), columns), wrap=_ibis_table)
+        return replace(adopt(duckdb_relation(frame, backend), columns), wrap=ibis.memtable)
     return adopt_through_ibis(frame, columns, backend)
 
 
@@ -86,7 +85,7 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
                 hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out "
                 "unit=",
             )
-    adopted, grouped = adopt_by_place(columns, _ibis_table)
+    adopted, grouped = adopt_by_place(columns, ibis.memtable)  # which every backend reads
     if backend.name == "postgres":
         return run_guarded(lambda: _adopt_postgres(frame, adopted, columns, grouped))
     chosen = {name: _plain(frame, label, backend) for label, name in adopted.values.items()}
@@ -142,8 +141,3 @@ def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
             hint="group by text, numbers, dates or times",
         )
     return column.concat("") if kind.is_string() else column  # no column's collation
-
-
-def _ibis_table(table: pa.Table) -> Any:
-    """Return a released table as an Ibis table that holds the numbers, on any backend."""
-    return ibis.memtable(table)

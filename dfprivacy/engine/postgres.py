@@ -228,8 +228,3 @@ def _build_column(values: Sequence[Any], fetched: Fetched) -> pa.Array:
         numbers = (None if value is None else Decimal(value.decode()) for value in values)
         return pa.array(numbers, fetched.declared)
     return pa.array(values, fetched.kind).cast(fetched.declared)
-
-
-def collect_rows(frame: Any) -> pa.Table:
-    """Return all rows of a table of forms."""
-    return pa.Table.from_batches(read_batches(frame), find_schema(frame))

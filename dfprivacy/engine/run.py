@@ -137,5 +137,7 @@ def collect(
             names = table.column_names  # without what is declared of NULL
             return pa.table(table.columns, names=names)
         if lazy.implementation.is_ibis() and postgres.is_postgres(native):
-            return postgres.collect_rows(native)
+            return pa.Table.from_batches(
+                postgres.read_batches(native), postgres.find_schema(native)
+            )
         return lazy.collect("pyarrow").to_native()

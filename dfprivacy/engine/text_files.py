@@ -10,10 +10,10 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,8 @@ def read_text(
     if names is None or not set(names) <= set(columns):  # whose error suggests other columns
         names = columns
     needed = [column for column in columns if column in names] or columns[:1]
-    return connection.from_arrow(_Records(tables, needed))
+    schema = pa.schema([(name, pa.large_string()) for name in needed])
+    return connection.from_arrow(Stream(schema, partial(_read_tables, tables, schema)))
 
 
 @dataclass(frozen=True)
@@ -216,25 +217,26 @@ class _TextTable:
             is_header_read |= frame.height > 0
 
 
-class _Records:
-    """The records of text files as an Arrow stream, which each query reads anew."""
+@dataclass(frozen=True)
+class Stream:
+    """Rows as an Arrow stream, which each query reads anew, in bounded memory."""
 
-    def __init__(self, tables: Sequence[_TextTable], needed: Sequence[str]) -> None:
-        self._tables, self._needed = tables, needed
-        self._schema = pa.schema([(name, pa.large_string()) for name in needed])
+    schema: pa.Schema
+    read: Callable[[], Iterator[pa.RecordBatch]]
 
     def __arrow_c_schema__(self) -> object:
-        return self._schema.__arrow_c_schema__()
+        return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.read())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        for table in self._tables:
-            for rows in table.read(self._needed):
-                for batch in rows.to_arrow().to_batches():
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+
+def _read_tables(tables: Sequence[_TextTable], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for table in tables:
+        for rows in table.read(schema.names):
+            for batch in rows.to_arrow().to_batches():
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 @contextmanager
