@@ -293,9 +293,9 @@ def rereadable(frame: object) -> object:
 
 
 def adopt_by_place(columns: Columns, wrap: Wrap) -> tuple[Adopted, dict[str, Hashable]]:
-    """Return a frame that is still to be read, and the labels of what is grouped, by names of ours.
+    """Return a frame whose columns are named by their place, and the label of each grouped one.
 
-    Names are those of the place among the columns needed.
+    Its rows are still to be put in.
     """
     keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
@@ -702,27 +702,6 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         require_known(label, frame[label].dtype)
     pairs = zip(columns.keys, columns.listed_keys or [[] for _ in columns.keys], strict=True)
     keys = {label: key_column(frame[label], public) for label, public in pairs}
-    titles = dict(zip(keys, key_names(len(keys)), strict=True))
-    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    arrow = {titles[label]: key.column for label, key in keys.items()}
-    for label, numbers in columns.values.items():
-        series = frame[label]
-        arrow[values[label]] = (
-            value_column(label, series) if numbers else presence_column(series, keys.get(label))
-        )
-    coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
-    if columns.unit is not None:
-        arrow[UNIT] = key_column(frame[columns.unit.column], []).marks(units=True)
-        arrow |= {mark_name(index): keys[columns.keys[index]].marks() for index in coded}
-    categories = {}
-    for index, category in enumerate(columns.categories):
-        name, units = f"category_{index}", columns.unit is not None
-        categories[category], arrow[name] = _category_column(
-            frame[category.column], category, name, units=units
-        )
-    if not arrow:
-        arrow["row"] = pa.nulls(len(frame), pa.bool_())
-    listed_keys = [key.public_keys for key in keys.values()]
 
     def wrap(released: pa.Table) -> pd.DataFrame:
         names = released.column_names
@@ -730,22 +709,35 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         plain = [answer_column(released.column(index)) for index in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
-    types = {
-        label: find_moment_type(frame[label]) for label, needed in columns.values.items() if needed
-    }
-    unit = unit_column(columns, UNIT, coded)
+    adopted, _ = adopt_by_place(columns, wrap)
+    arrow: dict[str, Any] = {adopted.keys[label]: key.column for label, key in keys.items()}
+    types = {}
+    for label, numbers in columns.values.items():
+        series, name = frame[label], adopted.values[label]
+        arrow[name] = value_column(label, series) if numbers else presence_column(series)
+        if numbers and (kind := find_moment_type(series)) is not None:
+            types[label] = kind
+    coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
+    if columns.unit is not None:
+        arrow[UNIT] = key_column(frame[columns.unit.column], []).marks(units=True)
+        arrow |= {mark_name(index): keys[columns.keys[index]].marks() for index in coded}
+    categories = {}
+    for category, (name, _) in adopted.categories.items():
+        categories[category], arrow[name] = _category_column(
+            frame[category.column], category, name, units=columns.unit is not None
+        )
+    if not arrow:
+        arrow["row"] = pa.nulls(len(frame), pa.bool_())
+    listed_keys = [key.public_keys for key in keys.values()]
     with opening() as connection:
-        relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
-        return Adopted(
-            relation,
-            titles,
-            values,
-            None if columns.public is None else listed_keys,
-            wrap,
-            unit,
-            connection,
+        return replace(
+            adopted,
+            lazy=nw.from_native(connection.from_arrow(pa.table(arrow))),
+            listed_keys=None if columns.public is None else listed_keys,
+            unit=unit_column(columns, UNIT, coded),
+            connection=connection,
             categories=categories,
-            types={label: kind for label, kind in types.items() if kind is not None},
+            types=types,
         )
 
 

@@ -168,9 +168,9 @@ def declare_file(
     """
     listing = list_data_files(source)
     if isinstance(listing, DataFiles) and isinstance(listing.source, Path):
-        keys = _open_guarded(listing.source, partial(_keys_of_files, listing))
+        first = listing.files[:1]
         return _open_guarded(
-            listing.source, partial(_read_parquet, connection, listing.files[:1], keys)
+            listing.source, lambda: _read_parquet(connection, first, _keys_of_files(listing))
         )
     return read_file(connection, listing)
 

@@ -177,14 +177,12 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
 
 def align(statistics: Statistics, public_keys: Listed) -> Statistics:
     """Return exactly the groups of the public keys, as listed; an absent group is all zeros."""
-    table = statistics.table
     public, number = find_keys(statistics.key_table(), public_keys)
-    row = np.flatnonzero(number >= 0)
-    for name in [title for title in table.column_names if title not in public.column_names]:
-        sums = np.zeros(public.num_rows, dtype=np.int64)
-        np.add.at(sums, number[row], table.column(name).fill_null(0).to_numpy()[row])
-        public = public.append_column(name, pa.array(sums))
-    return Statistics(public, statistics.keys, statistics.sources)
+    is_listed = number >= 0
+    rows = statistics.table.filter(pa.array(is_listed))
+    sums = replace(statistics, table=rows).pool(number[is_listed], public.num_rows).table
+    names = [*public.column_names, *sums.column_names]
+    return replace(statistics, table=pa.table([*public.columns, *sums.columns], names))
 
 
 def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | ValueWords:

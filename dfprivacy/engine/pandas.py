@@ -121,14 +121,10 @@ def answer_column(column: pa.ChunkedArray) -> pd.Series[Any]:
     return pd.Series(column.to_pandas())
 
 
-def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.Array:
-    """Return true where a column of any dtype holds a value, NULL where it is missing.
-
-    It may be read as a group key already.
-    """
+def presence_column(series: pd.Series[Any]) -> pa.Array:
+    """Return true where a column of any dtype holds a value, NULL where it is missing."""
     if pd.api.types.is_object_dtype(series.dtype):
-        is_coded = key is not None and key.objects is not None
-        texts = None if is_coded else key.column if key is not None else _texts(series)
+        texts = _texts(series)
         if texts is not None:
             present = texts.is_valid().to_numpy(zero_copy_only=False)
         else:

@@ -79,7 +79,11 @@ def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
         parts.append(_collect_sums(_count_distinct(limited, source), limited, (source,)))
     if others:
         sums = _sum_first_groups(adopted, others)
-        parts.append(sums or _collect_sums(_sum_units(adopted, others), adopted, others))
+        if sums is None:
+            unit, entries = adopted.unit, sum_by_unit(adopted, add_up_units(others))
+            query = _add_entries(within_groups(entries, unit), unit.keys, others, unit.rows)
+            sums = _collect_sums(query, adopted, others)
+        parts.append(sums)
     return _join_passes(parts, sources)
 
 
@@ -141,12 +145,6 @@ def _count_distinct(adopted: Adopted, source: Source) -> nw.LazyFrame[Any]:
     counted = nw.col(_ROWS).sum().cast(nw.Int64)
     sums = [counted.alias(sum_name(0)), distinct(nw.col(_VALUE)).alias(sum_name(0, 1))]
     return limited.group_by(*unit.keys).agg(*sums) if unit.keys else limited.select(*sums)
-
-
-def _sum_units(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
-    assert adopted.unit is not None  # noqa: S101 the caller has looked
-    unit, entries = adopted.unit, sum_by_unit(adopted, add_up_units(sources))
-    return _add_entries(within_groups(entries, unit), unit.keys, sources, unit.rows)
 
 
 def _add_entries(
