@@ -638,15 +638,13 @@ def ledger_path(path: str | os.PathLike[str]) -> Path:
     """Return where a ledger's file is, or is to be made."""
     file = expand_home(Path(path)).absolute()
     with _readable(file), suppress(FileNotFoundError, NotADirectoryError):
-        try:
-            usual = stat.S_ISREG(file.stat().st_mode)
-        except ValueError:  # a NUL, or what is no Unicode
-            usual = False
-        if not usual:
-            raise LedgerFileError(
-                f"the ledger {str(file)!a} is not a file",
-                hint='name one: dfp.Ledger("budget.db", epsilon=10)',
-            )
+        with suppress(ValueError):  # a NUL, or what is no Unicode
+            if stat.S_ISREG(file.stat().st_mode):
+                return file
+        raise LedgerFileError(
+            f"the ledger {str(file)!a} is not a file",
+            hint='name one: dfp.Ledger("budget.db", epsilon=10)',
+        )
     return file
 
 

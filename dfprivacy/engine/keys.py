@@ -361,8 +361,13 @@ def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     """Return numbers of keys in their order, NULL last, and one more than the largest can be."""
     if not pa.types.is_integer(column.type) or column.null_count or not len(column):
-        ranks, keys = rank_keys(column)
-        return ranks, len(keys)
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        order = np.asarray(pc.array_sort_indices(encoded.dictionary))
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[np.asarray(encoded.indices)], len(order)
     values = column.to_numpy()
     smallest, largest = int(values.min()), int(values.max())
     if largest - smallest > _NEAR * len(values):
@@ -371,17 +376,6 @@ def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     # it may wrap in a signed type, not in an unsigned one
     above = values - values.dtype.type(smallest)
     return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - smallest + 1
-
-
-def rank_keys(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
-    """Return the rank of each key among the distinct ones, NULL last, and these in their order."""
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    order = pc.array_sort_indices(encoded.dictionary)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[np.asarray(order)] = np.arange(len(order))
-    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
 def compress_codes(codes: Integers) -> Integers:

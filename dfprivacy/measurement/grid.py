@@ -251,23 +251,17 @@ def find_clock(
     lower, upper = (_ticks(end, kind, zone) for end in bounds or _WHOLE_RANGES[kind])
     if lower > upper:
         raise InvalidBoundsError("bounds must be ordered", hint="pass (earlier, later)")
-    size = (
-        _step_within(kind, upper - lower) if bounds is not None else _count_step_ticks(kind, None)
-    )
-    size = size if step is None else _count_step_ticks(kind, step)
-    largest = (upper - lower) // size
+    width = upper - lower
+    if bounds is None or step is not None or kind == DATE:
+        size = _count_step_ticks(kind, step)
+    else:  # the finest part of a day that leaves few multiples
+        size = next((ticks for ticks in _EVEN_STEPS if width // ticks <= _FINE), _DAY)
+    largest = width // size
     if largest > _MOST_MULTIPLES:
         raise InvalidQuestionError(
             "the step is too small for these bounds", hint="pass a larger one, or leave it out"
         )
     return Clock(kind, lower, size, 0, largest)
-
-
-def _step_within(kind: str, width: int) -> int:
-    """Return the finest step, a whole part of a day, that leaves few multiples."""
-    if kind == DATE:
-        return 1
-    return next((step for step in _EVEN_STEPS if width // step <= _FINE), _DAY)
 
 
 def _count_step_ticks(kind: str, step: dt.timedelta | None) -> int:

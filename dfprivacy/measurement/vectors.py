@@ -239,7 +239,10 @@ class CoordinateCounts(VectorTable):
         self._offset = self._first + 1 - windows.starts * self._scale
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
-        slots = self._scale_rows(rows, buffers)
+        if self._rotation is not None:
+            slots = self._rotation.apply(rows, self._scale, buffers)
+        else:
+            slots = np.multiply(rows, self._scale, out=buffers.floats("scaled", rows.shape))
         np.add(slots, self._offset, out=slots)
         np.maximum(slots, self._first, out=slots)
         np.minimum(slots, self._last, out=slots)
@@ -248,12 +251,6 @@ class CoordinateCounts(VectorTable):
         self.counts += np.bincount(slot_numbers.reshape(-1), minlength=self.counts.size).reshape(
             self.counts.shape
         )
-
-    def _scale_rows(self, rows: Floats, buffers: Buffers) -> Floats:
-        if self._rotation is not None:
-            return self._rotation.apply(rows, self._scale, buffers)
-        scaled = buffers.floats("scaled", rows.shape)
-        return np.multiply(rows, self._scale, out=scaled)
 
 
 @dataclass(frozen=True)
@@ -275,9 +272,13 @@ class Shifted:
             np.clip(out, -limit, limit, out=out)
         return out
 
-    def read_items(self, items: Integers) -> Floats:
-        """Return the value of each item in a set: 1, or its scale."""
-        return np.ones(len(items)) if self.scale is None else self.scale[items]
+    def square(self, rows: Any, buffers: Buffers) -> tuple[Floats, Floats]:
+        """Return shifted rows, or the values of items in sets, and the squared norm of each row."""
+        if not isinstance(rows, ItemRows):
+            values = self.apply(rows, buffers)
+            return values, square_norms(values)
+        values = np.ones(len(rows.item)) if self.scale is None else self.scale[rows.item]
+        return values, add_up_values(rows.row, values**2, rows.rows)
 
 
 def add_up_values(places: Integers, values: Floats, size: int) -> Floats:
@@ -310,11 +311,7 @@ class NormCounts(VectorTable):
         self._shifted = shifted
 
     def _add(self, rows: Any, buffers: Buffers) -> None:
-        if isinstance(rows, ItemRows):
-            values = self._shifted.read_items(rows.item)
-            squared = add_up_values(rows.row, values**2, rows.rows)
-        else:
-            squared = square_norms(self._shifted.apply(rows, buffers))
+        _, squared = self._shifted.square(rows, buffers)
         slots = distance_slots(squared, len(self.counts) + 1) - 1
         self.counts += np.bincount(slots, minlength=len(self.counts))
 
@@ -337,19 +334,17 @@ class ClippedSums(VectorTable):
         self._shifted, self._limit = shifted, limit
 
     def _add(self, rows: Any, buffers: Buffers) -> None:
+        values, squared = self._shifted.square(rows, buffers)
+        long = np.flatnonzero(squared > self._limit)
+        shrinks = shrinking(squared[long], self._limit)
         if isinstance(rows, ItemRows):
-            values = self._shifted.read_items(rows.item)
-            squared = add_up_values(rows.row, values**2, rows.rows)
-            factors, is_long = np.ones(rows.rows), squared > self._limit
-            factors[is_long] = shrinking(squared[is_long], self._limit)[:, 0]
+            factors = np.ones(rows.rows)
+            factors[long] = shrinks[:, 0]
             values = np.trunc(values * factors[rows.row])
             self.counts += add_up_values(rows.item, values, len(self.counts)).astype(np.int64)
             return
-        values = self._shifted.apply(rows, buffers)
-        squared = square_norms(values)
-        long = np.flatnonzero(squared > self._limit)
         if len(long):
-            values[long] = np.trunc(values[long] * shrinking(squared[long], self._limit))
+            values[long] = np.trunc(values[long] * shrinks)
         self.counts += values.sum(axis=0).astype(np.int64)
 
 

@@ -229,7 +229,8 @@ def sample_gaussian(sigma_squared: Fraction, size: int, entropy: EntropySource) 
 
     def draw(size: int) -> Integers:
         proposals = geometric.laplace(size)
-        return proposals[odds.accept_numbers(proposals)]
+        words = random_words(len(proposals), entropy)
+        return proposals[odds.decide(proposals, (words >> np.uint64(1)).view(np.int64))]
 
     return collect_draws(draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))
 
@@ -270,11 +271,6 @@ class GaussianOdds:
         self._entropy = entropy
         self._work = Workspace.of(block)
         self._certified = is_certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
-
-    def accept_numbers(self, proposals: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Return a mask of accepted numbers among at most `block`."""
-        words = random_words(len(proposals), self._entropy)
-        return self.decide(proposals, (words >> np.uint64(1)).view(np.int64))
 
     def decide(self, proposals: npt.NDArray[Any], mantissas: Integers) -> npt.NDArray[np.bool_]:
         """Decide each number with the uniform cell [m, m + 1] / 2**63."""
