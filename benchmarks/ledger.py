@@ -26,7 +26,7 @@ import pyarrow as pa
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import read_loss
-from dfprivacy.accounting.spending import account
+from dfprivacy.accounting.spending import name_account
 
 TARGET = 5.0  # milliseconds
 ADDED = "the ledger adds"
@@ -50,7 +50,7 @@ def works(directory: Path, descriptor: int) -> dict[str, Callable[[], object]]:
     ledger = dfp.Ledger(directory / "budget.db", epsilon=1000, remember=True)
     charged = frame.dp(ledger=ledger, dataset="benchmark")
     ledger_account, charge = (
-        account(ledger, "benchmark", version="1"),
+        name_account(ledger, "benchmark", version="1"),
         Charge(read_loss(0.01), question="q"),
     )
     groups = pa.table({"key": range(1000), "mean": [0.5] * 1000, "count": range(1000)})

@@ -256,14 +256,14 @@ def _late() -> InvalidLedgerError:
 def name_account(
     ledger: object,
     dataset: object,
-    note: object,
+    note: object = None,
     version: object = None,
     *,
     period: object = None,
     analyst: object = None,
     snapshot: str | None = None,
 ) -> Account | NoAccount:
-    """Return the account that a release with these terms is charged to.
+    """Return the account that a release with these terms is charged to, if they fit together.
 
     A release from a `snapshot` of a table has that as its version, unless it names a version.
     """
@@ -281,29 +281,14 @@ def name_account(
         analyst = block.analyst if analyst is None else analyst
         dataset = block.dataset if dataset is None else dataset
         note = block.note if note is None else note
-    if ledger is not None:
-        if version is None and _ledger(ledger).remembers:
-            version = snapshot
-        return account(ledger, dataset, note, version, period=period, analyst=analyst)
-    if any(name is not None for name in (dataset, note, version, period, analyst)):
-        raise InvalidLedgerError(
-            "a dataset, period, version, note or analyst was named, and no ledger to charge",
-            hint='name the ledger too: df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
-            'dataset="flights")',
-        )
-    return NoAccount()
-
-
-def account(
-    ledger: object,
-    dataset: object,
-    note: object = None,
-    version: object = None,
-    *,
-    period: object = None,
-    analyst: object = None,
-) -> Account:
-    """Return a dataset's account in a ledger, all of which must be named and fit together."""
+    if ledger is None:
+        if any(name is not None for name in (dataset, note, version, period, analyst)):
+            raise InvalidLedgerError(
+                "a dataset, period, version, note or analyst was named, and no ledger to charge",
+                hint='name the ledger too: df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
+                'dataset="flights")',
+            )
+        return NoAccount()
     checked = _ledger(ledger)
     if dataset is None:
         raise InvalidLedgerError(
@@ -311,9 +296,9 @@ def account(
             hint='name it as it is named everywhere: dataset="flights"',
         )
     name = account_name(dataset_name(dataset), period)
-    return Account(
-        checked, name, note_text(note), _version(checked, version), analyst_name(analyst)
-    )
+    named_version = snapshot if version is None and checked.remembers else version
+    version = _version(checked, named_version)
+    return Account(checked, name, note_text(note), version, analyst_name(analyst))
 
 
 def _version(ledger: Ledger, version: object) -> str | None:

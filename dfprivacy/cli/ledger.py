@@ -19,7 +19,7 @@ from rich.table import Table
 
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import account, name_account, spending
+from dfprivacy.accounting.spending import NoAccount, name_account, spending
 from dfprivacy.cli.options import Command, options, with_options
 from dfprivacy.cli.output import plain, show_line
 from dfprivacy.engine.embedded import Engine, in_checked_zone
@@ -193,11 +193,11 @@ def session(values: Mapping[str, Any]) -> Iterator[None]:
     file, dataset = values["ledger"], values["dataset"]
     part = {name: values.get(name) for name in ("period", "analyst")}
     with Engine(**limits), in_checked_zone(values["timezone"]):
-        if file is None:
-            name_account(None, dataset, None, **part)
+        ledger = None if file is None else Ledger(file)
+        named = name_account(ledger, dataset, **part)
+        if isinstance(named, NoAccount):
             yield
             return
-        named = account(Ledger(file), dataset, **part)
         with spending(named.ledger, dataset=dataset, note="command line", **part):
             yield
         left = named.ledger.remaining(named.dataset, analyst=named.analyst).text()

@@ -7,7 +7,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import PER_ONE
-from dfprivacy.accounting.spending import account
+from dfprivacy.accounting.spending import name_account
 from tests.accounting.charges import list_confirmed
 
 
@@ -32,7 +32,7 @@ def memory(tmp_path):
 @pytest.fixture
 def flights(memory):
     """Return an account that remembers."""
-    return account(memory, "flights", version="2026-11-20")
+    return name_account(memory, "flights", version="2026-11-20")
 
 
 @pytest.fixture

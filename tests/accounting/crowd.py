@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import account
+from dfprivacy.accounting.spending import name_account
 from tests.accounting.charges import charge
 
 UNIT = charge(0.01)
@@ -150,7 +150,7 @@ def memory(path, runs, seed):
     """
     chance, answers = random.Random(seed), []
     ledger = dfp.Ledger(path, epsilon=1, remember=True, timeout=WAIT)
-    ledger_account = account(ledger, "d", version="1")
+    ledger_account = name_account(ledger, "d", version="1")
 
     def job(writing):
         for number in range(20):

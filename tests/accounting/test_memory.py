@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import account, name_account
+from dfprivacy.accounting.spending import name_account
 from tests.accounting.charges import charge
 
 TENTH = charge(0.1)
@@ -38,7 +38,7 @@ def test_a_fingerprint_is_bound_to_its_dataset(memory, flights):
 
 def test_without_a_version_nothing_is_remembered(memory):
     """The data may have changed: every release is made anew, and charged."""
-    ledger_account = account(memory, "flights")
+    ledger_account = name_account(memory, "flights")
     assert ledger_account.fingerprint("count()", TERMS) is None
     for _ in range(3):
         released(ledger_account)
@@ -50,7 +50,7 @@ def test_a_ledger_that_does_not_remember(ledger):
     """A version named for a ledger that keeps nothing is a mistake, and so is a release to keep."""
     assert not ledger.remembers
     with pytest.raises(dfp.errors.InvalidLedgerError, match="the ledger remembers no releases"):
-        account(ledger, "flights", version="1")
+        name_account(ledger, "flights", version="1")
     with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending(ledger, version="1"):
         pytest.fail("the block ran")
     ledger.charge("flights", TENTH)
@@ -78,7 +78,7 @@ def test_two_at_the_same_time(flights):
 
 def test_forget(memory, flights):
     """A forgotten release is charged again when it is asked for again; nothing is paid back."""
-    trains = account(memory, "trains", version="1")
+    trains = name_account(memory, "trains", version="1")
     for ledger_account in (flights, trains):
         released(ledger_account)
         released(ledger_account, "count('x')")
@@ -102,7 +102,7 @@ def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, tr
     flights.pay(TENTH)
     if trouble == "locked":
         impatient_ledger = dfp.Ledger(memory.path, timeout=0.05)
-        flights = account(impatient_ledger, "flights", version="2026-11-20")
+        flights = name_account(impatient_ledger, "flights", version="2026-11-20")
         other = memory.path.open("rb")
         fcntl.flock(other, fcntl.LOCK_EX)
     if trouble == "gone":
@@ -185,7 +185,7 @@ def test_wrong_versions(memory, version):
     with pytest.raises(
         dfp.errors.InvalidLedgerError, match="the version of a dataset is a short text"
     ):
-        account(memory, "flights", version=version)
+        name_account(memory, "flights", version=version)
     with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending(memory, version=version):
         pytest.fail("the block ran")
 

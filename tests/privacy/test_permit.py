@@ -15,7 +15,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.accounting.spending import account
+from dfprivacy.accounting.spending import name_account
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import fresh_id, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -139,7 +139,7 @@ def test_a_protocol_without_rows_pays_before_it_draws(tmp_path):
     """Noise that a caller draws itself is drawn after a charge, and not without one."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3)
     charge = Charge(Epsilon(Fraction(2)), question="a protocol")
-    plan = Plan(charge, account(ledger, "d"))
+    plan = Plan(charge, name_account(ledger, "d"))
     check_charge(plan)
     assert require_refusal()
     assert ledger.spent("d").epsilon == 0
