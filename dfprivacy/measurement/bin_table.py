@@ -293,16 +293,8 @@ rounded several times in floating point, the squares of octaves to 21 bits
 
 def in_one(table: BinTable) -> BinTable:
     """Return how many rows each bin of a table has in all groups together."""
-    last = table.binning.last
-    pooled = replace(
-        table, keys=pa.table({}), groups=1, group=np.zeros_like(table.group), moments=()
-    )
-    if 2 * last + 1 > max(_FEW_BINS, len(table.rows)):
-        return add_up_bins(pooled)
-    rows = np.bincount(pooled.codes, table.rows, 2 * last + 1).astype(np.int64)  # below 2**53
-    bins = np.flatnonzero(rows)
-    group = np.zeros(len(bins), np.int64)
-    return replace(pooled, group=group, bins=bins - last, rows=rows[bins]).check_rows()
+    group = np.zeros_like(table.group)
+    return add_up_bins(replace(table, keys=pa.table({}), groups=1, group=group, moments=()))
 
 
 def fits_octaves(linear: Linear) -> bool:

@@ -8,7 +8,6 @@ grids here span every magnitude: sizes below 2**-126 are zero, sizes above 2**12
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -129,16 +128,11 @@ class Octaves:
 
     def upper(self, numbers: Integers) -> Floats:
         """Return the largest value of each bin."""
-        return self.center - self._lowest_distances(-numbers)
+        return self.center - self._lower(-numbers)
 
     def lower(self, numbers: Integers) -> Floats:
         """Return the end that no value of a bin is below."""
-        return self.center + self._lowest_distances(numbers)
-
-    def _lowest_distances(self, numbers: Integers) -> Floats:
-        if self.bits == 1:
-            return _octave_ends().take(numbers + (self.last + 1), mode="clip")
-        return self._lower(numbers)
+        return self.center + self._lower(numbers)
 
     def _lower(self, numbers: Integers) -> Floats:
         inner = np.where(numbers > 1, self._ends(numbers), 0.0)  # nothing is nearer to zero
@@ -152,13 +146,6 @@ class Octaves:
     def _offset(self) -> int:
         smallest = int(np.float64(2.0 ** (LEAST_EXPONENT - 1)).view(np.int64))
         return (smallest >> (53 - self.bits)) - 1
-
-
-@lru_cache(maxsize=1)
-def _octave_ends() -> Floats:
-    """Return the lower ends of all octaves, and of one more on either side."""
-    octaves = Octaves()
-    return octaves._lower(np.arange(-octaves.last - 1, octaves.last + 2))  # noqa: SLF001 its own table
 
 
 @dataclass(frozen=True)
