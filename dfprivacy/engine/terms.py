@@ -164,8 +164,7 @@ def add_up_in_polars(sources: Sequence[Source], *, shifted: bool) -> list[pl.Exp
             if isinstance(term, Distinct):
                 total = values.n_unique().cast(pl.Int64) - values.is_null().any().cast(pl.Int64)
             elif isinstance(term, Above):  # multiplied once, not row by row
-                below = shifted and _is_counted_below(term, source)
-                total = (rows - total if below else total) * term.weight
+                total *= term.weight
             elif shifted and _is_shifted(term, source):
                 total -= rows * _SHIFT
             sums.append(total.alias(sum_name(index, position)))
@@ -239,12 +238,6 @@ def _is_shifted(leaf: Any, source: Source) -> bool:
     return single and leaf not in source.factors
 
 
-def _is_counted_below(leaf: Any, source: Source) -> bool:
-    """Return True if polars counts the values that do not exceed a threshold: NaN is none."""
-    single = isinstance(leaf, Above) and len(source.columns) == 1
-    return single and leaf != source.terms[0] and leaf not in source.factors
-
-
 def _with_leaves(
     adopted: Adopted,
     sources: Sequence[Source],
@@ -272,8 +265,7 @@ def _with_leaves(
             shifted = _is_shifted(leaf, source)
             shifted &= engine.is_polars() or adopted.unit is None
             if engine.is_polars():
-                below = _is_counted_below(leaf, source)
-                number = _polars_leaf(name, leaf, floating=floating, shifted=shifted, below=below)
+                number = _polars_leaf(name, leaf, floating=floating, shifted=shifted)
                 columns.append(number.alias(free_title))
             elif engine.is_duckdb():
                 term = _duckdb_leaf(quote(name), leaf, floating=floating, shifted=shifted)
@@ -326,9 +318,7 @@ def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) 
     return quotient + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
 
 
-def _polars_leaf(
-    name: str, leaf: _Number, *, floating: bool, shifted: bool, below: bool
-) -> pl.Expr:
+def _polars_leaf(name: str, leaf: _Number, *, floating: bool, shifted: bool) -> pl.Expr:
     """Return a leaf in as few steps a row as polars can take.
 
     What is no number goes to an end of the grid, and is taken out at last.
@@ -339,8 +329,6 @@ def _polars_leaf(
         return pl.when(there).then(pl.lit(1, pl.Int64))
     value = pl.col(name).cast(pl.Float64)
     if isinstance(leaf, Above):
-        if below:
-            return value <= leaf.threshold
         integer = value > leaf.threshold
     else:
         grid = leaf.grid
@@ -385,10 +373,6 @@ def duckdb_number(value: str) -> str:
     return f"(isfinite({value}) OR isfinite(atan({value})))"
 
 
-def _on_grid(value: str, grid: GridText) -> str:
-    return f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
-
-
 def duckdb_on_grid(value: str, grid: GridText) -> str:
     """Return twice the integer on a grid of a DOUBLE, less both ends; NULL where it holds no value.
 
@@ -399,7 +383,7 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
     DuckDB works comparisons out beforehand by a file's minimum and maximum, which leave NaN out,
     but looks at each row for isfinite.
     """
-    y = _on_grid(value, grid)
+    y = f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
     above_first = y
     if grid.first != _ZERO:  # which a macro does not know; DuckDB does before it sees a row
         above_first = f"CASE WHEN {grid.first} = 0 THEN {y} ELSE {y} - {grid.first} END"
@@ -432,11 +416,6 @@ def _duckdb_leaf(column: str, leaf: _Number, *, floating: bool, shifted: bool) -
         return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
     numbers = leaf.grid.origin, leaf.grid.inverse_step, leaf.grid.first, leaf.grid.last
     grid = GridText(*(duckdb_double(float(number)) for number in numbers))
-    if not floating and not shifted:  # no NaN, which no comparison tells from numbers
-        y = _on_grid(value, grid)
-        inside = f"WHEN {y} BETWEEN {grid.first} AND {grid.last} THEN {y}"
-        ends = f"WHEN {y} < {grid.first} THEN {grid.first} WHEN {y} > {grid.last} THEN {grid.last}"
-        return f"CAST(CASE {inside} {ends} END AS BIGINT)"
     doubled = duckdb_on_grid(value, grid)
     number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
     return f"CAST({number} AS BIGINT)"
