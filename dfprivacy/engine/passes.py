@@ -148,7 +148,7 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
         return None
     added, engine = tuple(add_up_units(sources)), adopted.lazy.implementation
     terms = filter_known_units(with_terms(adopted, added), adopted)
-    rows = fetch_unit_rows(terms, adopted, entry=PLACE)
+    rows = fetch_unit_rows(terms, adopted)
     if rows is None:
         return None
     if rows.keys.num_rows > unit.groups:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import duckdb
 import narwhals as nw
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dfprivacy.engine import postgres, spark
 from dfprivacy.engine.adopt import Adopted
@@ -27,14 +26,8 @@ _BATCH_ROWS = 2**17
 _FETCHED_BYTES = 2**30
 
 
-def fetch_rows(
-    lazy: nw.LazyFrame[Any], adopted: Adopted, entry: str | None = None
-) -> pa.Table | None:
-    """Return the rows of a query over a frame; None where they would take too much memory.
-
-    None also where DuckDB's first rows have few values of the column `entry`: DuckDB adds such rows
-    up in less time than it takes to fetch them. The time depends on this choice, and no sum.
-    """
+def fetch_rows(lazy: nw.LazyFrame[Any], adopted: Adopted) -> pa.Table | None:
+    """Return the rows of a query over a frame; None where they would take too much memory."""
     if not adopted.can_fetch_rows or adopted.reads_once:
         return None
     if not lazy.implementation.is_duckdb():
@@ -46,8 +39,6 @@ def fetch_rows(
         batches: list[pa.RecordBatch] = []
         size = 0
         for batch in reader:
-            if entry and not batches and 2 * pc.count_distinct(batch[entry]).as_py() < len(batch):
-                return None
             batches.append(batch)
             size += batch.nbytes
             if size > _FETCHED_BYTES:

@@ -107,16 +107,11 @@ class UnitRows:
         return marks
 
 
-def fetch_unit_rows(
-    frame: nw.LazyFrame[Any], adopted: Adopted, *, entry: str | None = None
-) -> UnitRows | None:
-    """Return the rows of a frame of known units; None where they stay in the engine.
-
-    They stay there also where many have the same value of the column `entry`.
-    """
+def fetch_unit_rows(frame: nw.LazyFrame[Any], adopted: Adopted) -> UnitRows | None:
+    """Return the rows of a frame of known units; None where they stay in the engine."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    table = fetch_rows(_add_hash(frame, unit.placed), adopted, entry)
+    table = fetch_rows(_add_hash(frame, unit.placed), adopted)
     return None if table is None else _number_rows(table, unit)
 
 
