@@ -58,7 +58,8 @@ class AnswerLedger(Ledger):
         self._mark, content = fingerprint.hex(), write_content(table)
         with self._writing() as writing:
             if self._mark in writing.log.releases:
-                return  # by another process: `settle` says so
+                self._debt = None  # another process has stored one: `settle` says so
+                return
             answer = release_entry(dataset, fingerprint, content)
             writing.append([self._charge_debt(writing.log), answer], content)
             self.has_charged = True
@@ -73,7 +74,8 @@ class AnswerLedger(Ledger):
             When the answer could not be stored. It must not be shown.
         """
         if self._debt is None:
-            return True
+            is_own, self._mark = not self._mark, ""
+            return is_own
         try:
             with self._writing() as writing:
                 if self._mark in writing.log.releases:

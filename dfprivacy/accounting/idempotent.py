@@ -18,7 +18,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge, Units
 from dfprivacy.accounting.ledger import Ledger, dataset_name
 from dfprivacy.accounting.ledger_file import Entry, Log, release_entry
-from dfprivacy.accounting.memory import write_content
+from dfprivacy.accounting.memory import read_released_table, write_content
 from dfprivacy.errors import InvalidLedgerError
 
 
@@ -137,16 +137,16 @@ class IdempotentLedger(Ledger):
         with self._writing() as writing:
             if not self._is_paid(writing.log):
                 raise InvalidLedgerError(
-                    "the release was forgotten, or another run of it failed, while it was made",
+                    "another run of the release failed, or kept it and it was forgotten, while it "
+                    "was made",
                     hint="run again; it is charged again",
                 )
-            if self._mark.hex() not in writing.log.releases:
+            if (entry := writing.log.releases.get(self._mark.hex())) is not None:
+                content = self._read_content(writing, entry)
+            else:
                 release = release_entry(self._dataset, self._mark, content)
                 writing.append([release, self._no_longer_pending], content)
-        release_kept = self.read_release()
-        if release_kept is None:
-            raise InvalidLedgerError("the release was forgotten while it was made")
-        return release_kept
+        return read_released_table(content)
 
     # Sizes and times of the source's files are metadata of secret files. Their digest lies beside
     # the ledger and not in it, because readers of releases may read the ledger, too.

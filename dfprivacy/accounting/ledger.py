@@ -37,6 +37,7 @@ from dfprivacy.accounting.composition import Composition, tight_total
 from dfprivacy.accounting.ledger_file import (
     Entry,
     Founding,
+    Kept,
     LedgerFile,
     Log,
     Reading,
@@ -480,7 +481,7 @@ class Ledger:
                         self._total.less(spent).positive(),
                         account.charges,
                         self._composition(reading.log, name),
-                        _stored(reading.log, name),
+                        len(_list_kept(reading.log, name)),
                     )
                 )
             return self._total, accounts, self._frame_charges(reading.charges(None))
@@ -748,13 +749,17 @@ class Ledger:
             entry = reading.log.releases.get(mark)
             if entry is None or entry.dataset != name:
                 return None
-            content, is_settled = reading.content(entry), reading.is_settled(entry)
-        if hashlib.sha256(content).hexdigest() != entry.digest:
-            raise build_damage_error(self._path)
+            content, is_settled = self._read_content(reading, entry), reading.is_settled(entry)
         if not is_settled:
             with self._writing():
                 pass  # what comes out is on the disk
         return read_released_table(content)
+
+    def _read_content(self, reading: Reading, entry: Kept) -> bytes:
+        content = reading.content(entry)
+        if hashlib.sha256(content).hexdigest() != entry.digest:
+            raise build_damage_error(self._path)
+        return content
 
     def store(self, dataset: str, fingerprint: bytes, table: pa.Table) -> None:
         """Keep a release that has been charged, durably. A kept release stays.
@@ -781,18 +786,17 @@ class Ledger:
         """Return how many releases of a dataset, or of all, are kept."""
         name = None if dataset is None else dataset_name(dataset)
         with self._reading() as reading:
-            return _stored(reading.log, name)
+            return len(_list_kept(reading.log, name))
 
     def forget(self, dataset: str | None = None) -> int:
         """Drop the releases kept of a dataset, or of all. Return how many there were.
 
         Asked again, they are made anew and charged again: nothing is paid back. The file is written
-        anew without them.
+        anew without them. A release that is being made meanwhile is none of them.
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._writing() as writing:
-            entries = writing.log.releases.items()
-            marks = [mark for mark, entry in entries if name in {None, entry.dataset}]
+            marks = _list_kept(writing.log, name)
             if marks:
                 writing.append([("drop", {"fingerprints": marks})])
             if writing.log.unused:
@@ -800,8 +804,10 @@ class Ledger:
             return len(marks)
 
 
-def _stored(log: Log, dataset: str | None) -> int:
-    return sum(dataset in {None, entry.dataset} for entry in log.releases.values())
+def _list_kept(log: Log, dataset: str | None) -> list[str]:
+    """Return the fingerprints of the releases kept, without those that are charged and pending."""
+    entries = log.releases.items()
+    return [mark for mark, entry in entries if entry.size and dataset in {None, entry.dataset}]
 
 
 @lru_cache(maxsize=1)

@@ -64,6 +64,18 @@ def test_of_two_draws_the_one_that_is_stored_first_counts(path):
     assert spent(path) == 0.25
 
 
+def test_a_replaced_draw_is_free_even_if_the_other_answer_is_forgotten(path):
+    """Its answer does not come out, whatever happens before `settle`: it is to be asked again."""
+    ledgers = [AnswerLedger(path) for _ in range(2)]
+    for ledger in ledgers:
+        ledger.charge("d", charge(0.25))
+    for number, ledger in enumerate(ledgers):
+        ledger.store("d", MARK, pa.table({"n": [number]}))
+    dfp.Ledger(path).forget()
+    assert [ledger.settle() for ledger in (*ledgers, *ledgers)] == [True, False, True, True]
+    assert spent(path) == 0.25
+
+
 def test_a_draw_that_fails_is_charged(path):
     """It has no answer to store, and its error may depend on the draw."""
     ledger = AnswerLedger(path)

@@ -50,12 +50,15 @@ def test_a_claim_holds_when_nothing_is_left(path):
 
 
 def test_forgotten(path):
-    """A forgotten release is charged again; one that is forgotten on its way is not kept."""
-    ledger = claim(path)
-    dfp.Ledger(path).forget("d")
+    """A forgotten release is charged again. One that is charged and not kept yet is no release."""
+    first, second, ledger = claim(path), claim(path), dfp.Ledger(path)
+    assert (ledger.stored(), ledger.forget()) == (0, 0)
+    assert first.keep(ONE).equals(ONE)
+    assert (ledger.stored(), ledger.forget()) == (1, 1)
     with pytest.raises(dfp.errors.InvalidLedgerError, match="forgotten"):
-        ledger.keep(ONE)
-    claim(path)
+        second.keep(TWO)
+    assert ledger.spent("d").epsilon == 0.5
+    assert claim(path).keep(TWO).equals(TWO)
     assert ledger.spent("d").epsilon == 1
 
 
