@@ -463,7 +463,7 @@ class Ledger:
                     who,
                 )
                 lines.append(dict(zip(HISTORY.names, line, strict=True)))
-        except (ValueError, ZeroDivisionError):
+        except (ValueError, ArithmeticError):
             raise build_damage_error(self._path) from None
         frame: pd.DataFrame = pa.Table.from_pylist(lines, HISTORY).to_pandas()
         return frame
@@ -707,7 +707,7 @@ class Ledger:
         ).items():
             try:
                 loss = (Epsilon if measure == "epsilon" else Rho)(Fraction(amount))
-            except (ValueError, ZeroDivisionError):
+            except (ValueError, ArithmeticError):
                 raise build_damage_error(self._path) from None
             if self._count_cost(log, Charge(loss).units(self._total.measure)).loss != cost:
                 raise build_damage_error(self._path)

@@ -1,4 +1,5 @@
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -167,6 +168,14 @@ def test_damaged(used, tmp_path_factory, fast_disk, position, flipped, is_head):
         return
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("head", [b"a b c", b"a 1 \xff"])
+def test_a_hash_that_is_none(used, refused, head):
+    """The newest hash is refused if it is no text and number, though its own hash is right."""
+    digest = hashlib.sha256(head).hexdigest().encode()
+    used.path.with_name("budget.db-head").write_bytes(b"%s %s\n" % (head, digest))
+    assert "beside a ledger is damaged" in refused(used)
 
 
 def test_locked(used, refused):
