@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import socket
+import sqlite3
 import ssl
 import struct
 import subprocess
@@ -15,13 +16,15 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
+import dfprivacy as dfp
+from dfprivacy.server.review import ReviewQueue
 from tests.command_line import command
 
 from .conftest import connect_to, make_folder, serve, write_flights
@@ -115,6 +118,21 @@ def test_a_dear_statement_waits_for_approval(tmp_path):
         assert command("serve", "approve", file, 1).exit_code == 0
         assert abs(connection.execute(query).fetchone()[0] - 30_000) < 10
         assert connection.execute("SHOW dfprivacy.budget").fetchone() != before
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, bytes(8192), "columns"])
+def test_a_damaged_list_of_statements_is_named(tmp_path, content):
+    """Whoever needs a list for review that can't be read is told so. No statement passes."""
+    file, damaged = make_folder(tmp_path, "review: {above: 100}"), tmp_path / "budget.db-review.db"
+    if content == "columns":
+        with closing(sqlite3.connect(damaged)) as connection:
+            connection.execute("CREATE TABLE waiting (number)")
+    else:
+        damaged.write_bytes(content)
+    for words in (("log", "--waiting", file), ("approve", file, 1)):
+        assert "for review, 'budget.db-review.db', can't be read" in command("serve", *words).stderr
+    with pytest.raises(dfp.errors.LedgerFileError, match="for review"):
+        ReviewQueue(tmp_path / "budget.db").add("ann", "flights", "SELECT 1", 1.0)
 
 
 def test_a_restart_answers_again_at_no_cost(tmp_path):
