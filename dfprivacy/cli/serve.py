@@ -7,6 +7,7 @@ import getpass
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -175,8 +176,11 @@ def show_log(
                 typer.echo(_escape("{number} {analyst} {epsilon:g} {statement}".format(**entry)))
         return
     if policy.log.exists():
-        for line in policy.log.read_text(encoding="utf-8").splitlines():
-            typer.echo(_escape(" | ".join(map(str, json.loads(line).values()))))
+        for line in policy.log.read_text(encoding="utf-8", errors="replace").splitlines():
+            fields = [line]  # where a crash has cut it
+            with suppress(ValueError, AttributeError):
+                fields = json.loads(line).values()
+            typer.echo(_escape(" | ".join(map(str, fields))))
 
 
 def _escape(text: str) -> str:

@@ -83,7 +83,9 @@ def read_users(path: Path) -> dict[str, Verifier]:
             f"other users of this machine can read {path.name!r}", hint=f"chmod 600 {path.name}"
         )
     users = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8", errors="replace").splitlines(), 1
+    ):
         fields = _LINE.fullmatch(line)
         if fields is None:
             raise InvalidDescriptionError(

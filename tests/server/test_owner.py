@@ -135,6 +135,18 @@ def test_a_damaged_list_of_statements_is_named(tmp_path, content):
         ReviewQueue(tmp_path / "budget.db").add("ann", "flights", "SELECT 1", 1.0)
 
 
+def test_damaged_lines_of_a_server_are_shown_or_named(tmp_path):
+    """A line of the log that a crash has cut hides no other. Passwords have to be whole."""
+    file = make_folder(tmp_path)
+    line = b'{"time": "2026-01-01", "analyst": "ann"}\n'
+    for cut in (b'{"time": "2026', bytes(9), b"7", b"\xff\xfe"):
+        (tmp_path / "statements.jsonl").write_bytes(line + cut + b"\n" + line)
+        shown = command("serve", "log", file)
+        assert (shown.exit_code, shown.stdout.count("2026-01-01 | ann\n")) == (0, 2)
+        (tmp_path / "users.scram").write_bytes(cut)
+        assert "line 1 of 'users.scram' is no verifier" in command("serve", "check", file).stderr
+
+
 def test_a_restart_answers_again_at_no_cost(tmp_path):
     """Answers are remembered for a version of the data, and a start adds nothing to the ledger.
 
