@@ -45,7 +45,7 @@ import duckdb
 
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
-from dfprivacy.engine.adopt import disable_cast_pushdown
+from dfprivacy.engine.connections import disable_cast_pushdown
 from dfprivacy.engine.terms import (
     GridText,
     duckdb_above,
@@ -148,7 +148,7 @@ def register(
     if others:
         raise _unknown(next(iter(others)))
     try:
-        disable_cast_pushdown(connection.execute)
+        disable_cast_pushdown(lambda sql: connection.execute(sql).fetchall())
     except duckdb.InvalidInputException:
         raise EngineError(
             "the configuration of this connection is locked, and DuckDB moves casts into its CSV "

@@ -27,6 +27,7 @@ from dfprivacy.engine.columns import (
     require_columns,
     write_duckdb_number,
 )
+from dfprivacy.engine.connections import require_plain_connection
 from dfprivacy.engine.embedded import (
     close_connection,
     engine_options,
@@ -467,56 +468,8 @@ def _(frame: Stored, columns: Columns) -> Adopted:
 
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
-    require_silent(frame)
+    require_plain_connection(frame)
     return _relation(frame, columns)
-
-
-TELLS = (
-    "(system.main.current_setting('enable_profiling') IS NOT NULL "
-    "OR system.main.current_setting('enable_logging'))"
-)
-"""True if a connection keeps or prints values that its queries meet, whatever macros are called."""
-
-
-_OPTIMIZERS = """
-    SELECT system.main.current_setting('disabled_optimizers'), EXISTS (
-        SELECT 1 FROM system.main.duckdb_optimizers() WHERE name = 'type_pushdown'
-    )
-"""
-
-
-def disable_cast_pushdown(run: Callable[[str], Any]) -> None:
-    """Switch off the optimizer that moves casts into the CSV reader; `run` runs a statement.
-
-    The reader fails on a cell that TRY_CAST makes NULL, and quotes its line. With `ignore_errors`
-    it leaves out the whole row. DuckDB has this setting for a database, not for a connection.
-    """
-    ((disabled, is_known),) = run(_OPTIMIZERS).fetchall()
-    names = [name for name in disabled.split(",") if name]
-    if is_known and "type_pushdown" not in names:
-        run(f"SET disabled_optimizers = '{','.join([*names, 'type_pushdown'])}'")
-
-
-def require_silent(frame: duckdb.DuckDBPyRelation) -> None:
-    """Refuse a caller's relation on a connection that profiles its queries, or logs them.
-
-    Casts in its plan stay where they are, unless the configuration is locked.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When it does: profiles and logs tell how many rows and groups there are.
-    """
-    run = partial(frame.query, "dfprivacy_caller")
-    with suppress(duckdb.InvalidInputException):  # a locked configuration
-        disable_cast_pushdown(run)
-    settings: Any = run(f"SELECT {TELLS}")
-    if settings.fetchall() != [(False,)]:
-        raise UnsupportedFrameError(
-            "the relation's connection profiles its queries or logs them, and that tells how many "
-            "rows and groups there are",
-            hint="PRAGMA disable_profiling; CALL disable_logging()",
-        )
 
 
 def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import EnumMeta
-from functools import cache, cached_property, singledispatch
+from functools import cache, cached_property, partial, singledispatch
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -31,8 +31,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
+from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.columns import duckdb_duration
+from dfprivacy.engine.connections import (
+    TELLS,
+    find_hiding_function,
+    require_plain_connection,
+)
 from dfprivacy.engine.embedded import UTC, in_time_zone, open_embedded, set_time_zone
 from dfprivacy.engine.files import (
     DataFiles,
@@ -59,7 +64,7 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.release.terms import Unit
-from dfprivacy.statements.expressions import ROW_FUNCTIONS, write_field
+from dfprivacy.statements.expressions import write_field
 from dfprivacy.statements.nodes import Target, fold_name
 from dfprivacy.statements.rules import nearly, refuse, refuse_part, words
 from dfprivacy.statements.schema import Schema
@@ -338,26 +343,12 @@ _TEMPORARY = ("temp", "main")
 
 _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
-_SCALAR = re.compile(r"col[0-9]+\Z")
 _WORD = r'(?:"(?:[^"]|"")*"|\w+)'
 _FILE_VIEW = re.compile(
     rf"CREATE (?:TEMP )?VIEW (?:{_WORD}\.){{0,2}}{_WORD} AS SELECT \* FROM "  # noqa: S608 a pattern
     r"(?:\"(?P<name>[^\"\n]+\.parquet)\"|(?:read_parquet|parquet_scan)\('(?P<file>(?:[^']|'')+)'\));"
 )
 """The text that DuckDB keeps of a view of all columns of Parquet files."""
-_FUNCTIONS = """
-    SELECT function_name, parameters, parameter_types FROM system.main.duckdb_functions()
-    WHERE internal
-"""
-_MARKS = """
-    SELECT system.main.count_star() FILTER (internal),
-        system.main.sum(system.main.hash(function_name, parameters, parameter_types))
-            FILTER (internal),
-        system.main.list(function_name) FILTER (NOT internal)
-    FROM system.main.duckdb_functions()
-"""
-"""Query that lists functions that are not DuckDB's own, as one row: a row for each of
-thousands of functions would take longer to fetch. No macro hides what names its schema."""
 _MEANINGS = {
     "default_collation": ("",),
     "default_null_order": ("NULLS_LAST",),
@@ -767,26 +758,9 @@ def connection_source(connection: object) -> ConnectionSource:
             f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
-    # Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts
-    # as DuckDB's own there; its parameters are called col0, col1, ...
-    own_names, arguments, seen = _list_builtin_functions()
-    ((*mark, others),) = look_up(connection, _MARKS)
-    names, added = seen.get(tuple(mark)), []
-    if names is None:
-        rows = look_up(connection, _FUNCTIONS)
-        names = own_names.union(fold_name(name) for name, *_ in rows)
-        added = [
-            name
-            for name, parameters, types in rows
-            if str(types) not in arguments.get(name, {str(types)})
-            and all(map(_SCALAR.match, parameters or []))
-        ]
-    hiding = sorted(name for name in others or [] if fold_name(name) in names)
-    if hiding:
-        raise refuse("macro", name=hiding[0], quoted=quote(hiding[0]))
-    if added:
-        raise refuse("Python function", name=min(added))
-    seen[tuple(mark)] = names
+    rule, name = find_hiding_function(partial(look_up, connection))
+    if rule:
+        raise refuse(rule, name=name, quoted=quote(name))
     ((calendar, locked, telling, *values),) = look_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
@@ -798,24 +772,6 @@ def connection_source(connection: object) -> ConnectionSource:
         if value not in usual:
             raise refuse("setting", name=name, value=value)
     return ConnectionSource(connection=connection)
-
-
-@cache
-def _list_builtin_functions() -> tuple[
-    frozenset[str], dict[str, set[str]], dict[tuple[object, ...], frozenset[str]]
-]:
-    """Return the functions that DuckDB brings along: folded names, and the arguments of each name.
-
-    Last are the folded names of the functions that no SQL text makes, by what marks them: of
-    DuckDB alone, and of connections with functions of Python that were looked through before.
-    """
-    arguments: dict[str, set[str]] = {}
-    with open_embedded() as engine:
-        ((*mark, _),) = look_up(engine, _MARKS)
-        for name, _, kinds in look_up(engine, _FUNCTIONS):
-            arguments.setdefault(name, set()).add(str(kinds))
-    names = frozenset(map(fold_name, arguments)) | ROW_FUNCTIONS
-    return names, arguments, {tuple(mark): names}
 
 
 @singledispatch
@@ -926,7 +882,7 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
 
 @open_frame_source.register
 def _(frame: duckdb.DuckDBPyRelation) -> Source:
-    require_silent(frame)
+    require_plain_connection(frame)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:

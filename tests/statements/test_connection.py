@@ -245,6 +245,23 @@ def test_a_connection_that_profiles_or_logs(con, setting, capfd):
     assert count(con, "visits") == count_rows(con.table("visits")) == 600
 
 
+HIDING = {
+    "macro 'floor'": lambda con: con.execute("CREATE MACRO floor(x) AS 0"),
+    "macro 'Sum'": lambda con: con.execute("CREATE TEMP MACRO Sum(x) AS max(x) * 1000"),
+    "Python function 'even'": lambda con: con.create_function("even", float, ["BIGINT"], "DOUBLE"),
+}
+
+
+@pytest.mark.parametrize("function", HIDING)
+def test_a_function_that_hides_one_of_duckdb(con, function):
+    """Rows of a relation are read with functions of its connection, which have to be DuckDB's."""
+    HIDING[function](con)
+    asks = (lambda rows: dfp.frame(rows).sum("age", bounds=(0, 9)), count_rows)
+    for ask in asks:
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match=f"the {function} of the rel"):
+            ask(con.table("visits"))
+
+
 def count_rows(relation):
     return dfp.sql("SELECT dp_count(*) AS n FROM t", t=relation, **TERMS).fetchall()[0][0]
 
