@@ -521,6 +521,8 @@ class ConnectionSource(Place):
 
     connection: duckdb.DuckDBPyConnection = field(kw_only=True)
     lent: list[str] = field(default_factory=list)
+    has_snapshot: bool = False
+    """True if the transaction of the connection is the statement's own."""
 
     def find(self, parts: Names, view: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
@@ -617,7 +619,17 @@ class ConnectionSource(Place):
     def take_back(self) -> None:
         """Take back what was lent."""
         while self.lent:
-            self.connection.unregister(self.lent.pop())
+            self._unregister(self.lent.pop())
+
+    def _unregister(self, name: str) -> None:
+        with suppress(duckdb.Error):  # of a transaction that has failed: the table ends with it
+            self.connection.unregister(name)
+
+    def _end_failed_snapshot(self) -> None:
+        """End the statement's own transaction after an error: it may be one that has failed."""
+        if self.has_snapshot:
+            with suppress(duckdb.Error):  # it has ended before
+                self.connection.commit()
 
     @contextmanager
     def in_time_zone(self, name: str | None) -> Iterator[None]:
@@ -628,6 +640,9 @@ class ConnectionSource(Place):
         try:
             with in_time_zone(before if name is None else name):
                 yield
+        except BaseException:
+            self._end_failed_snapshot()
+            raise
         finally:
             if name is not None:
                 with suppress(DPError):  # of a connection that is lost
@@ -687,6 +702,9 @@ class ConnectionSource(Place):
             self.connection.execute("PRAGMA disable_optimizer")
         try:
             yield
+        except BaseException:
+            self._end_failed_snapshot()
+            raise
         finally:
             with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
                 if was_on:
@@ -720,12 +738,15 @@ class ConnectionSource(Place):
         try:
             self.connection.execute(f"{explain}{start} {path} AS SELECT * FROM {source}")  # noqa: S608 names are quoted
         finally:
-            self.connection.unregister(name)
+            self._unregister(name)
 
     def make(self, target: Target, table: pa.Table) -> None:
         """Make a fresh table of released rows; an error hands them over, as they are paid for."""
         with suppress(EngineError):
-            return run_guarded(lambda: self._create(target, table))
+            run_guarded(lambda: self._create(target, table))
+            if self.has_snapshot:
+                run_guarded(self.connection.commit)
+            return
         raise OutputError(
             f"CREATE TABLE {target.name}: what else is under way in the database does not allow it",
             hint="the rows are released and charged: they are the error's own `released`",
@@ -738,26 +759,39 @@ def open_place(connection: object, frames: Mapping[str, object]) -> Iterator[Pla
     """Lend the tables of a connection to a block, or frames by name where there is none.
 
     The connection is one thread's alone in the block, and another one's statement waits: each would
-    take what the other has looked up for its own, and switch settings among its rows.
+    take what the other has looked up for its own, and switch settings among its rows. What is
+    looked up and what is read are of one moment, that of a transaction: the caller's, or else one
+    of the block.
     """
     if connection is None:
         yield Place(frames)
         return
-    is_one = isinstance(connection, duckdb.DuckDBPyConnection)
-    with _TURNS.setdefault(connection, RLock()) if is_one else nullcontext():
-        yield connection_source(connection)
-
-
-_TURNS: WeakKeyDictionary[object, RLock] = WeakKeyDictionary()
-
-
-def connection_source(connection: object) -> ConnectionSource:
-    """Return a connection as a source."""
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
             f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
+    with _TURNS.setdefault(connection, RLock()):
+        first, second = (look_up(connection, _TRANSACTION) for _ in range(2))
+        if is_own := first != second:
+            connection.begin()
+        try:
+            yield connection_source(connection, has_snapshot=is_own)
+        finally:
+            if is_own:
+                with suppress(duckdb.Error):  # it has ended before
+                    connection.commit()
+
+
+_TURNS: WeakKeyDictionary[duckdb.DuckDBPyConnection, RLock] = WeakKeyDictionary()
+_TRANSACTION = "SELECT system.main.txid_current()"
+"""The number of the transaction that a statement belongs to. Without one each has its own."""
+
+
+def connection_source(
+    connection: duckdb.DuckDBPyConnection, *, has_snapshot: bool = False
+) -> ConnectionSource:
+    """Return a connection as a source."""
     rule, name = find_hiding_function(partial(look_up, connection))
     if rule:
         raise refuse(rule, name=name, quoted=quote(name))
@@ -771,7 +805,7 @@ def connection_source(connection: object) -> ConnectionSource:
     for (name, usual), value in zip(_MEANINGS.items(), values, strict=True):
         if value not in usual:
             raise refuse("setting", name=name, value=value)
-    return ConnectionSource(connection=connection)
+    return ConnectionSource(connection=connection, has_snapshot=has_snapshot)
 
 
 @singledispatch

@@ -1,6 +1,7 @@
 """Tables, views and functions of a connection, and tables that released rows go to."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import duckdb
 import pyarrow as pa
@@ -219,6 +220,59 @@ def test_a_table_that_can_not_be_made_is_handed_over(con):
     assert caught.value.released.to_pydict() == {"n": [600]}
     other.rollback()
     assert count(con, "visits") == 600
+
+
+class ChangingLedger(dfp.Ledger):
+    """A ledger before whose check another session changes the database."""
+
+    def check(self, *args, **kwargs):
+        for change in self.changes:
+            self.other.execute(change)
+        super().check(*args, **kwargs)
+
+
+CHANGES = [
+    ("ALTER TABLE visits RENAME TO a", "CREATE VIEW visits AS SELECT a.* FROM a, range(50)"),
+    ("CREATE MACRO greatest(x, y) AS 1000000",),
+    ("DROP TABLE visits",),
+    ("ALTER TABLE visits ALTER age TYPE VARCHAR USING 'x'",),
+    ("INSERT INTO visits FROM visits",),
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+@pytest.mark.parametrize("unit", [{}, {"unit": "user_id", "max_rows": 24}])
+def test_rows_are_of_the_tables_that_were_checked(con, tmp_path, changes, unit):
+    """Tables that another session changes while a statement runs are read as they were checked."""
+    ledger = ChangingLedger(tmp_path / "b.db", epsilon=10**9)
+    ledger.other, ledger.changes = con.cursor(), changes
+
+    def ask(**terms):
+        query = "SELECT dp_sum(greatest(age, 0), 0, 100), dp_count(*) FROM visits"
+        rows = dfp.sql(query, con=con, epsilon=10**8, **unit, **terms).fetchall()
+        return [round(answer) for answer in rows[0]]
+
+    expected = ask()
+    assert ask(ledger=ledger, dataset="d") == expected
+    with suppress(dfp.DPError):
+        assert ask() != expected
+
+
+def test_a_statement_leaves_the_caller_in_its_transaction(con):
+    """A statement sees and keeps what the caller has changed; without a transaction it opens one.
+
+    Neither is left when an error ends it.
+    """
+    for end, rows in ((con.rollback, 600), (con.commit, 1200)):
+        con.begin()
+        con.execute("INSERT INTO visits FROM visits")
+        assert count(con, "visits") == 1200
+        with pytest.raises(dfp.RefusedStatementError):
+            count(con, "nowhere")
+        end()
+        assert count(con, "visits") == rows
+    with pytest.raises(duckdb.TransactionException, match="no transaction is active"):
+        con.rollback()
 
 
 TELLING = [
