@@ -167,8 +167,8 @@ class Adopted:
     any: it lives as long as the pass. A frame that `reads_once` may run dry in its first pass; one
     `from_files` may be larger than memory; the columns of one `in_memory` are arrays already.
     `types` are those of dates and times that are declared otherwise than the engine has them.
-    `path` is that of Parquet files. `counted` has the rows of units that were counted in memory, by
-    their column, to be counted in other bins.
+    `path` is that of files. `counted` has the rows of units that were counted in memory, by their
+    column, to be counted in other bins.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -587,8 +587,7 @@ def _of_file(
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
-    named = source.source if isinstance(source, DataFiles) else None
-    path = named if isinstance(named, Path) else None
+    path = source.path if isinstance(source, DataFiles) else None
     footer = read_footer(source)
     types = {} if footer is None else _find_moment_types(footer.schema, columns.names())
     durations = {str(name): kind for name, kind in types.items() if pa.types.is_duration(kind)}
@@ -596,7 +595,7 @@ def _of_file(
     adopted = _adopt_relation(rows, columns, types, _identity, connection)
     is_small = footer is not None and footer.is_small
     adopted = replace(adopted, from_files=not is_small, path=path)
-    if not isinstance(named, TextFile):
+    if not (isinstance(source, DataFiles) and source.is_text):
         return adopted
     # Numbers are needed where text columns are values.
     relation: Any = adopted.lazy.to_native()

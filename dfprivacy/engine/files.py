@@ -117,6 +117,11 @@ class DataFiles:
     files: Sequence[Path]
 
     @property
+    def path(self) -> Path:
+        """The path that was listed."""
+        return self.source.path if isinstance(self.source, TextFile) else self.source
+
+    @property
     def is_text(self) -> bool:
         """True if the columns are read as text."""
         return isinstance(self.source, TextFile)

@@ -72,7 +72,7 @@ def run_guarded(work: Callable[[], T]) -> T:
     EngineSpaceError
         When memory or the directory of temporary files is full.
     UnsupportedFrameError
-        When Parquet files that are being read can't be read to their end.
+        When files that are being read can't be read to their end.
     EngineError
         Also where polars is set to print what it meets, or to send it somewhere.
     """

@@ -93,7 +93,7 @@ class Source:
     wrap: Callable[[pa.Table], Any] = lambda table: table
     kinds: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
-    """The path of Parquet files, where they are read."""
+    """The path of files, where they are read."""
     collated: Names = ()
     """Texts that a catalog declares with a collation: a statement compares them without."""
 
@@ -904,13 +904,13 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
         )
         return _chosen(relation, names)
 
-    named = source.source if isinstance(source, DataFiles) else None
+    is_text = isinstance(source, DataFiles) and source.is_text
     return Source(
         tuple(kinds),
         rows,
         lambda names, engine: build_twin(names, [kinds[name] for name in names], engine),
-        kinds=dict.fromkeys(kinds, TEXT) if isinstance(named, TextFile) else {},
-        path=named if isinstance(named, Path) else None,
+        kinds=dict.fromkeys(kinds, TEXT) if is_text else {},
+        path=source.path if isinstance(source, DataFiles) else None,
     )
 
 

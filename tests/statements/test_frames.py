@@ -4,6 +4,7 @@ import datetime as dt
 import enum
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from unittest.mock import Mock
 
 import duckdb
@@ -432,3 +433,26 @@ def test_a_column_called_version_is_no_version(tmp_path):
         for _ in range(2):
             dfp.sql("SELECT dp_sum(version, 0, 2) AS s FROM t", t=frame, epsilon=1)
     assert ledger.remaining("d").epsilon == 8
+
+
+@pytest.mark.parametrize("write", [csv, parquet])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda path, **terms: dfp.sql("SELECT dp_count(*) AS n FROM t", t=path, **terms),
+        lambda path, **terms: dfp.frame(path)(**terms).mean("age", (0, 100)),
+    ],
+)
+def test_a_file_that_goes_before_it_is_read_is_named(tmp_path, write, ask):
+    """A file of any kind that is gone when its rows are read is named, and costs nothing."""
+    path = Path(write(TABLE, tmp_path))
+
+    class RemovingLedger(dfp.Ledger):
+        def check(self, *args, **kwargs):
+            path.unlink()
+            super().check(*args, **kwargs)
+
+    ledger = RemovingLedger(tmp_path / "b.db", epsilon=9)
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=path.name):
+        ask(path, ledger=ledger, dataset="d")
+    assert ledger.datasets() == []
