@@ -51,14 +51,7 @@ class Statistics:
         index = self.sources.index(linear.source)
         positions = range(1 + len(linear.source.terms))
         bases = [self._column(sum_name(index, position)) for position in positions]
-        totals = []
-        for row in linear.matrix:
-            total = np.zeros(len(bases[0]), dtype=np.int64)
-            for factor, base in zip(row, bases, strict=True):
-                if factor:
-                    total += np.int64(factor) * base
-            totals.append(total)
-        return np.stack(totals)
+        return np.asarray(np.array(linear.matrix, dtype=np.int64) @ np.stack(bases))
 
     def key_table(self) -> pa.Table:
         """Return the key columns alone."""
