@@ -276,7 +276,7 @@ class Shifted:
         """Return shifted rows, or the values of items in sets, and the squared norm of each row."""
         if not isinstance(rows, ItemRows):
             values = self.apply(rows, buffers)
-            return values, square_norms(values)
+            return values, np.asarray(np.einsum("ij,ij->i", values, values))
         values = np.ones(len(rows.item)) if self.scale is None else self.scale[rows.item]
         return values, add_up_values(rows.row, values**2, rows.rows)
 
@@ -284,11 +284,6 @@ class Shifted:
 def add_up_values(places: Integers, values: Floats, size: int) -> Floats:
     """Return the sum of whole numbers at each place; float64 even where there are none."""
     return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
-
-
-def square_norms(rows: Floats) -> Floats:
-    """Return the squared norm of each row of whole numbers, exactly."""
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 @dataclass(frozen=True, repr=False)
@@ -336,7 +331,8 @@ class ClippedSums(VectorTable):
     def _add(self, rows: Any, buffers: Buffers) -> None:
         values, squared = self._shifted.square(rows, buffers)
         long = np.flatnonzero(squared > self._limit)
-        shrinks = shrinking(squared[long], self._limit)
+        # to the limit or a little below
+        shrinks = np.sqrt(self._limit / squared[long])[:, np.newaxis] * (1 - 2.0**-48)
         if isinstance(rows, ItemRows):
             factors = np.ones(rows.rows)
             factors[long] = shrinks[:, 0]
@@ -346,11 +342,6 @@ class ClippedSums(VectorTable):
         if len(long):
             values[long] = np.trunc(values[long] * shrinks)
         self.counts += values.sum(axis=0).astype(np.int64)
-
-
-def shrinking(squared: Floats, limit: float) -> Floats:
-    """Return factors, one a row, that bring these squared norms to the limit or a little below."""
-    return np.asarray(np.sqrt(limit / squared) * (1 - 2.0**-48))[:, np.newaxis]
 
 
 _FRACTION_BITS = 4
