@@ -309,11 +309,8 @@ class Ledger:
         InvalidLedgerError
             When the ledger is strict and the dataset was not announced.
         """
-        who, name, allowance = (
-            analyst_name(analyst),
-            dataset_name(dataset),
-            name_total(epsilon, rho, delta),
-        )
+        who, name = analyst_name(analyst), dataset_name(dataset)
+        allowance = name_total(epsilon, rho, delta)
         if who is None or allowance is None or allowance.measure != self._total.measure:
             raise InvalidLossError(
                 f"an allowance has a name and a number in {self._total.measure}, as the budget",
@@ -322,10 +319,8 @@ class Ledger:
         with self._writing() as writing:
             if self.strict and name not in writing.log.announced:
                 raise self._build_unannounced_error(writing.log, name)
-            units = replace(
-                allowance, delta=self._total.delta if delta is None else allowance.delta
-            )
-            loss, share = writing.log.written(units, up=False)
+            most_delta = self._total.delta if delta is None else allowance.delta
+            loss, share = writing.log.written(replace(allowance, delta=most_delta), up=False)
             allowed = writing.log.allowed.get(name, {}).get(who)
             if allowed != writing.log.amount(loss, share):  # else it stands there already
                 fields = {"analyst": who, "dataset": name, "loss": loss, "delta": share}
@@ -408,15 +403,11 @@ class Ledger:
             for dataset, analysts in log.allowed.items():
                 if not log.announced.get(dataset):
                     pairs |= {(dataset, who) for who in analysts}
-            return [
-                (
-                    name,
-                    who,
-                    log.find_spent_by(who, name).budget(),
-                    self._find_rest(log, name, who).budget(),
-                )
-                for name, who in sorted(pairs)
-            ]
+            rows = []
+            for name, who in sorted(pairs):
+                spent, left = log.find_spent_by(who, name), self._find_rest(log, name, who)
+                rows.append((name, who, spent.budget(), left.budget()))
+            return rows
 
     def periods(self) -> dict[str, str]:
         """Return the datasets that come in periods, each with the length of one."""
@@ -473,17 +464,10 @@ class Ledger:
         with self._reading() as reading:
             accounts = []
             for name in sorted(reading.log.accounts):
-                spent, account = reading.log.spent(name), reading.log.accounts[name]
-                accounts.append(
-                    Statement(
-                        name,
-                        spent,
-                        self._total.less(spent).positive(),
-                        account.charges,
-                        self._composition(reading.log, name),
-                        len(_list_kept(reading.log, name)),
-                    )
-                )
+                spent, charges = reading.log.spent(name), reading.log.accounts[name].charges
+                left, stored = self._total.less(spent).positive(), _list_kept(reading.log, name)
+                composition = self._composition(reading.log, name)
+                accounts.append(Statement(name, spent, left, charges, composition, len(stored)))
             return self._total, accounts, self._frame_charges(reading.charges(None))
 
     # Charges
@@ -507,10 +491,8 @@ class Ledger:
             who = analyst_name(analyst)
             self._require_account(reading.log, name)
             self._require_analyst(reading.log, name, who)
-            cost, covered = (
-                self._count_cost(reading.log, cost),
-                self._find_largest_charge(reading.log, name, who),
-            )
+            cost = self._count_cost(reading.log, cost)
+            covered = self._find_largest_charge(reading.log, name, who)
             left = self._find_rest(reading.log, name, who)
         return left.less(cost).positive().budget() if covered.covers(cost) else None
 

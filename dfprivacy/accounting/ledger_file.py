@@ -271,9 +271,8 @@ class Log:
         _require(not self.announced.get(dataset))  # its periods have accounts
         _require(not self.founding.strict or name in self.announced)
         if analyst is not None:
-            self.by_analyst[dataset, analyst] = spent = (
-                self.find_spent_by(analyst, dataset) + charged
-            )
+            spent = self.find_spent_by(analyst, dataset) + charged
+            self.by_analyst[dataset, analyst] = spent
             _require(self.allowed.get(name, {}).get(analyst, spent).with_excess().covers(spent))
         else:
             _require(name not in self.allowed)

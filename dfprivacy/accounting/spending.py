@@ -128,11 +128,8 @@ class PrepaidAccount(NoAccount):
             )
         self._process = None
 
-    def recall(self, mark: bytes | None) -> None:
-        """Return None: it was looked up before it was paid."""
-
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
-        """Keep the release."""
+        """Keep the release, which was looked up before it was paid."""
         self._account.remember(mark, table)
 
 

@@ -218,11 +218,9 @@ def find_durations(source: object, named: Iterable[Hashable]) -> dict[str, pa.Da
 
     The engine reads them as whole numbers.
     """
-    footer = read_footer(source)
-    schema = pa.schema([]) if footer is None else footer.schema
-    columns = [str(name) for name in named if str(name) in schema.names]
-    types = {name: schema.field(name).type for name in columns}
-    return {name: kind for name, kind in types.items() if pa.types.is_duration(kind)}
+    footer, names = read_footer(source), set(map(str, named))
+    fields = [] if footer is None else [field for field in footer.schema if field.name in names]
+    return {field.name: field.type for field in fields if pa.types.is_duration(field.type)}
 
 
 def require_same_durations(source: object, types: Mapping[str, pa.DataType]) -> None:

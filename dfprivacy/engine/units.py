@@ -65,12 +65,8 @@ def within_groups(frame: nw.LazyFrame[Any], unit: UnitColumn, *parts: str) -> nw
     entries = placed.with_columns(first, order)
     if parts:
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=parts)
-        entries = entries.with_columns(
-            nw.when(number == 1)
-            .then(nw.lit(1, nw.Int64))
-            .otherwise(nw.lit(0, nw.Int64))
-            .alias(_ONE)
-        )
+        is_first = nw.when(number == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
+        entries = entries.with_columns(is_first.alias(_ONE))
     number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[PLACE, *names, *parts])
     return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
 
@@ -181,20 +177,14 @@ def scale_units(
     """Return the sums of each unit and group as what `rows` rows could have added.
 
     A source may have a limit of its own. More rows are scaled down, and totals clipped. All are
-    whole numbers, rounded down and
-    kept where the partition of unity wants them. The frame has the sums of `add_up_units`.
+    whole numbers, rounded down and kept where the partition of unity wants them. The frame has the
+    sums of `add_up_units`.
     """
-    numbered, added = list(enumerate(sources)), add_up_units(sources)
-    frame = frame.with_columns(
-        *(
-            scaled_sum
-            for index, source in numbered
-            for scaled_sum in _scale_sums(
-                index, added.index(_raw(source)), source, source.rows or rows
-            )
-        )
-    )
-    for index, source in numbered:
+    added, sums = add_up_units(sources), list[nw.Expr]()
+    for index, source in enumerate(sources):
+        sums += _scale_sums(index, added.index(_raw(source)), source, source.rows or rows)
+    frame = frame.with_columns(*sums)
+    for index, source in enumerate(sources):
         for tied in _tie_products(index, source):  # one after another: a factor may be tied itself
             frame = frame.with_columns(tied)
     return frame

@@ -334,11 +334,8 @@ class Aggregate:
         )
 
     def __repr__(self) -> str:
-        round_text, out = (
-            f"{self.protocol.round} of {self.protocol.rounds}",
-            sum(self.rejected.values()),
-        )
-        return f"Aggregate({self.reports} reports of round {round_text}, {out} rejected)"
+        which, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())
+        return f"Aggregate({self.reports} reports of round {which}, {out} rejected)"
 
 
 def simulate(

@@ -182,9 +182,8 @@ def value_matrix(values: Any, width: int) -> Floats:
     matrix = np.full((len(column), width), np.nan)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy()
     is_complete = np.flatnonzero(lengths == width)
-    matrix[is_complete] = _numbers(column.take(pa.array(is_complete)).flatten()).reshape(
-        len(is_complete), width
-    )
+    numbers = _numbers(column.take(pa.array(is_complete)).flatten())
+    matrix[is_complete] = numbers.reshape(len(is_complete), width)
     matrix[np.isnan(matrix).any(axis=1)] = np.nan
     return matrix
 
@@ -319,12 +318,9 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
     rejected["malformed"] += batch.num_rows - complete.num_rows
     arrays = {}
     for name in COLUMNS:
-        column = (
-            complete.column(name).flatten() if width and name == "value" else complete.column(name)
-        )
-        arrays[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(
-            np.int64, copy=False
-        )
+        column, is_list = complete.column(name), width and name == "value"
+        numbers = (column.flatten() if is_list else column).to_numpy(zero_copy_only=False)
+        arrays[name] = np.asarray(numbers).astype(np.int64, copy=False)
     if width:
         arrays["value"] = arrays["value"].reshape(complete.num_rows, width)
     return arrays
@@ -350,10 +346,8 @@ def _screen(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, i
         block = slice(start, start + BLOCK)
         rows = {name: column[block] for name, column in columns.items()}
         groups_of_block = assignment.groups(rows["user"])
-        good[block], groups[block] = (
-            _passing(assignment, rows, groups_of_block, rejected),
-            groups_of_block,
-        )
+        good[block] = _passing(assignment, rows, groups_of_block, rejected)
+        groups[block] = groups_of_block
     users, values, nobody = columns["user"], columns["value"], np.empty(0, np.int64)
     if good.all():
         return Distinct(users, groups, values, nobody)
@@ -363,10 +357,9 @@ def _screen(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, i
 def _passing(
     assignment: Assignment, rows: dict[str, Integers], groups: Integers, rejected: dict[str, int]
 ) -> Mask:
-    possible, alone = np.zeros(len(groups), bool), len(assignment.parts) == 1
+    possible = np.zeros(len(groups), bool)
     for part in assignment.parts:
-        can_be = part.law.possible(rows["value"])
-        possible |= can_be if alone else can_be & part.holds(groups)
+        possible |= part.law.possible(rows["value"]) & part.holds(groups)
     checks = {
         "protocol": rows["protocol"] == assignment.fingerprint,
         "user": assignment.is_user(rows["user"]),

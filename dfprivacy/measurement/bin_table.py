@@ -334,16 +334,11 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     `groups` are the numbers, ascending, of the groups wanted, which come without their keys; the
     bounds of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
-    firsts = range(0, max(len(groups), 1), _SUMMED)
     parts = []
-    for first in firsts:
+    for first in range(0, max(len(groups), 1), _SUMMED):
         entries, starts = _entries(table, groups[first : first + _SUMMED])
-        parts.append(
-            [
-                [_by_group(values, starts) for values in _sums(table, entries, source)]
-                for source in sources
-            ]
-        )
+        sums_of_sources = [_sums(table, entries, source) for source in sources]
+        parts.append([[_by_group(values, starts) for values in sums] for sums in sums_of_sources])
     columns = {
         sum_name(index, position): pa.array(np.concatenate(sums))
         for index, sums_of_source in enumerate(zip(*parts, strict=True))

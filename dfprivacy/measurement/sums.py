@@ -95,8 +95,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     keys = key_names(first.keys)
     table = pa.concat_tables([part.table for part in parts])
     merged = table.group_by(keys).aggregate([(name, "sum") for name in names])
-    merged = merged.rename_columns([*keys, *names] if keys else names)
+    merged = merged.rename_columns([*keys, *names])
     if keys:
-        order = [(key, "ascending") for key in keys]
-        merged = merged.sort_by(order)
+        merged = merged.sort_by([(key, "ascending") for key in keys])
     return Statistics(merged, first.keys, first.sources)

@@ -570,12 +570,8 @@ def mean_vector(
     Vectors are at most `radius` long. Takes 2 resolution + 1 rounds. All together cost epsilon and
     delta. `campaign` names the public rotation.
     """
-    count, length = user_count(users), vector_radius(radius)
-    name, size, height = (
-        campaign_name(campaign),
-        _positive_integer(dimensions, 2**10),
-        _positive_integer(resolution, 20),
-    )
+    count, length, name = user_count(users), vector_radius(radius), campaign_name(campaign)
+    size, height = _positive_integer(dimensions, 2**10), _positive_integer(resolution, 20)
     plan = Vectors(name, size, length, height, _steps(count, None))
     return _protocol(users, epsilon, delta, plan)
 
@@ -604,8 +600,6 @@ def _steps(users: int, steps: int | None) -> int:
 
 
 def _positive_integer(value: object, largest: int) -> int:
-    what, hint = (
-        f"a whole number from 1 to {largest} is needed",
-        "leave it out, or pass e.g. resolution=10",
-    )
+    what = f"a whole number from 1 to {largest} is needed"
+    hint = "leave it out, or pass e.g. resolution=10"
     return whole_number(value, 1, largest, InvalidProtocolError, what, hint=hint)
