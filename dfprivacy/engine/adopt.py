@@ -360,14 +360,10 @@ def _adopt_relation(
     pairs = zip(columns.keys, columns.listed_keys or (), strict=False)
     listed_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
     unit_title = "" if columns.unit is None else key_title(columns.unit.column)
-    constants = (
-        (category, _read_constant(category, key_kind(category.column)))
-        for category in columns.categories
-    )
-    categories = {
-        category: CategoryColumn(key_title(category.column), constant)
-        for category, constant in constants
-    }
+    categories = {}
+    for category in columns.categories:
+        constant = _read_constant(category, key_kind(category.column))
+        categories[category] = CategoryColumn(key_title(category.column), constant)
     key_types = [types.get(label, key_type(key_kind(label))) for label in columns.keys]
     if forms:
         added = (f"{sql} AS {quote(title)}" for title, sql in forms.items())

@@ -98,12 +98,10 @@ def _pandas_kind(dtype: Any) -> str:
         return BOOLEAN
     if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
         return TEXT
+    if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype):
+        return OTHER
     kinds = {"i": INTEGER, "u": INTEGER, "f": NUMBER, "M": TIME, "m": DURATION, "O": TEXT}
-    return (
-        OTHER
-        if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
-        else kinds.get(dtype.kind, OTHER)
-    )
+    return kinds.get(dtype.kind, OTHER)
 
 
 @find_declared_columns.register(pl.DataFrame)

@@ -101,16 +101,10 @@ def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.
 
     Where there is a constant, a whole stands for it and 0 for other values.
     """
-    columns = (
-        category_expression(adopted, comparison).alias(name)
-        for name, comparison in categories.items()
-    )
+    pairs = categories.items()
+    columns = (category_expression(adopted, category).alias(name) for name, category in pairs)
     frame = adopted.lazy.with_columns(*columns)
-    compared = {
-        name: comparison
-        for name, comparison in categories.items()
-        if comparison.constant is not None
-    }
+    compared = {name: category for name, category in pairs if category.constant is not None}
     if not compared:
         return frame
     declared, schema = collect(frame.select(*compared).head(0)).schema, frame.collect_schema()

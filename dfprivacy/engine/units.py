@@ -251,10 +251,8 @@ def thin_rows(
     numbers of rows before and after an entry, scaled, end at whole numbers, so that they add up to
     `rows` exactly.
     """
-    group, rows = [UNIT, *unit.keys], unit.rows
-    values_held = (
-        nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
-    )
+    group, rows, zero = [UNIT, *unit.keys], unit.rows, nw.lit(0, nw.Int64)
+    values_held = nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(zero)
     placed = _add_hash(frame, unit.placed).with_columns(values_held.alias(_ONE))
     start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
