@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from dfprivacy.errors import InvalidDescriptionError
+from dfprivacy.errors import EngineError, InvalidDescriptionError
 
 Positive = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -88,10 +88,21 @@ class Dataset(_Part):
             return self.version
         digest, files = hashlib.sha256(), sorted(self.files)
         logs = [log for file in files if (log := file.with_name(f"{file.name}.wal")).exists()]
-        for file in (*files, *logs):  # DuckDB keeps its last changes in a log beside the file
-            status = file.stat()
-            digest.update(_hash_file(file, status.st_size, status.st_mtime_ns, status.st_ino))
+        try:
+            for file in (*files, *logs):  # DuckDB keeps its last changes in a log beside the file
+                status = file.stat()
+                digest.update(_hash_file(file, status.st_size, status.st_mtime_ns, status.st_ino))
+        except OSError as error:
+            raise build_unopened_error(type(error)) from None
         return digest.hexdigest()
+
+
+def build_unopened_error(kind: type[Exception]) -> EngineError:
+    """Return the error for data that are gone or damaged, without the words of an engine."""
+    return EngineError(
+        f"the data can't be opened: {kind.__name__}",
+        hint="a source is a DuckDB file, or a mapping of table names to Parquet files",
+    )
 
 
 @cache

@@ -25,14 +25,13 @@ from dfprivacy.engine.files import list_data_files
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
-    EngineError,
     InvalidDescriptionError,
     RefusedStatementError,
     log_nothing,
     publish_error,
 )
 from dfprivacy.server.catalog import Answer, make_database
-from dfprivacy.server.policy import Dataset, Limits, Policy
+from dfprivacy.server.policy import Dataset, Limits, Policy, build_unopened_error
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.gate import replace_columns, write_durations
 from dfprivacy.statements.interface import connect, with_constants
@@ -81,11 +80,11 @@ class DatasetReader:
 
     def _open(self) -> None:
         """Open the data in the version that they have before and after."""
-        self.version = ""
-        while self.version != (version := self.dataset.find_version()):
+        version = self.version = ""  # until they are open
+        while version != (newest := self.dataset.find_version()):
             if self._reader is not None:
                 self._reader.close()  # DuckDB would hand out the old file again
-            self.version = version
+            version = newest
             data, self._reader = _open_data(self.dataset)
         self.columns = _read_columns(self._reader)
         check_schema(self.name, self.dataset, self.columns)
@@ -96,6 +95,7 @@ class DatasetReader:
             terms["schema"] = str(schema) if isinstance(schema, Path) else schema
         self._real = connect(data, **terms)
         self._blank = connect(make_database(self.columns), **terms)
+        self.version = version
 
     def answer(
         self,
@@ -114,10 +114,10 @@ class DatasetReader:
             include={"epsilon", "delta"}, exclude_none=True
         )
         terms = defaults | (terms or {})
-        if kind == "describe":
-            return Answer(self._blank.sql(statement, **terms).table)
         if self.dataset.find_version() != self.version:  # a file was replaced
             self._open()
+        if kind == "describe":
+            return Answer(self._blank.sql(statement, **terms).table)
         account = {"dataset": self.name, "version": self.version, "note": analyst}
         with spending(self.ledger, **account, analyst=analyst):
             plan, terms = self._plan(statement, terms)
@@ -209,10 +209,7 @@ def _open_data(dataset: Dataset) -> tuple[Any, duckdb.DuckDBPyConnection]:
         reader = duckdb.connect(str(dataset.source), read_only=True)
         return reader.execute("SET TimeZone = 'UTC'"), reader
     except duckdb.Error as error:
-        raise EngineError(
-            f"the data can't be opened: {type(error).__name__}",
-            hint="a source is a DuckDB file, or a mapping of table names to Parquet files",
-        ) from None
+        raise build_unopened_error(type(error)) from None
 
 
 def _read_columns(reader: duckdb.DuckDBPyConnection) -> pa.Table:

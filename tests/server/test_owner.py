@@ -233,6 +233,31 @@ def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):
 
 
 @pytest.mark.battery
+def test_data_that_can_not_be_opened_are_named_until_they_can(tmp_path):
+    """Every statement says what is wrong with the data. Once they are whole, it is answered."""
+    file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights"
+    data, new = tmp_path / "flights.duckdb", tmp_path / "new.duckdb"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        connection.execute(query)
+        for reason in ("FileNotFoundError", "IOException", "names 'flights.plane'"):
+            if reason == "IOException":
+                data.write_bytes(b"no database" * 1000)
+            elif reason != "FileNotFoundError":
+                write_flights(new, 3000)
+                with duckdb.connect(str(new)) as database:
+                    database.execute("ALTER TABLE flights DROP COLUMN plane")
+                new.replace(data)
+            else:
+                data.unlink()
+            for _ in range(2):
+                with pytest.raises(psycopg.Error, match=reason):
+                    connection.execute(query)
+        write_flights(new, 3000)
+        new.replace(data)
+        assert abs(connection.execute(query).fetchone()[0] - 3000) < 10
+
+
+@pytest.mark.battery
 def test_changes_in_a_log_beside_a_file_are_a_version_of_their_own(tmp_path):
     """Changes that a writer left in DuckDB's log are read and charged anew, like a new file."""
     file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights"
