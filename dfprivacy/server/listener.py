@@ -58,6 +58,8 @@ class Prepared:
     types: Sequence[int]
     size: int = 0
     """Bytes that it keeps."""
+    columns: Sequence[int] | None = None
+    """The types of its columns, as the client was told."""
 
 
 @dataclass
@@ -71,6 +73,7 @@ class Portal:
     parameters: Sequence[Any] = ()
     formats: Sequence[int] = ()
     size: int = 0
+    columns: Sequence[int] | None = None
     described: Answer | None = None
     tag: str | None = None
     rows: pa.Table | None = None
@@ -321,15 +324,17 @@ class Client:
                 rows = zip(message.param_values, types, forms, strict=True)
                 values = [encoding.decode_parameter(*row) for row in rows]
                 size = self._make_room(self.portals, message.portal, message)
-                portal = Portal(prepared.statement, values, message.result_formats, size)
-                self.portals[message.portal] = portal
+                terms = values, message.result_formats, size, prepared.columns
+                self.portals[message.portal] = Portal(prepared.statement, *terms)
                 self.send(messages.BindComplete())
             case messages.Describe(kind="S"):
                 prepared = self.prepared[message.name]
                 parameters = [oid or encoding.TEXT for oid in prepared.types]
                 self.send(messages.ParameterDescription(type_oids=parameters))
                 samples = [*map(encoding.SAMPLES.get, prepared.types)]
-                await self._describe(Portal(prepared.statement, samples))
+                portal = Portal(prepared.statement, samples)
+                await self._describe(portal)
+                prepared.columns = portal.columns
             case messages.Describe():
                 await self._describe(self.portals[message.name])
             case messages.Execute():
@@ -382,6 +387,12 @@ class Client:
             return
         if portal.tag is None:
             answer = await self._run(portal.statement, portal.parameters, portal.described)
+            if portal.columns is not None and portal.columns != _find_oids(answer):
+                raise ServerError(
+                    "0A000",
+                    "cached plan must not change result type",
+                    "the tables have changed: prepare it again, which costs nothing more",
+                )
             portal.tag = answer.tag
             portal.rows = answer.table
             if answer.table is not None:
@@ -418,6 +429,7 @@ class Client:
             answer = await self.session.describe(portal.statement, portal.parameters)
         if answer.tag == "SELECT":
             portal.described = answer
+        portal.columns = _find_oids(answer)
         if answer.table is None:
             self.send(messages.NoData())
         else:
@@ -462,6 +474,12 @@ def _write_text(row: list[bytes | None]) -> bytes:
 
 def _escape_cell(cell: bytes | None) -> bytes:
     return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
+
+
+def _find_oids(answer: Answer) -> Sequence[int] | None:
+    if answer.table is None:
+        return None
+    return [encoding.find_oid(kind) for kind in answer.table.schema.types]
 
 
 def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDescription:

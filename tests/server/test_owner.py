@@ -1,5 +1,6 @@
 """The owner of the data checks, adds users, reviews and restarts; workers may fail."""
 
+import asyncio
 import datetime as dt
 import itertools
 import os
@@ -27,7 +28,7 @@ import dfprivacy as dfp
 from dfprivacy.server.review import ReviewQueue
 from tests.command_line import command
 
-from .conftest import connect_to, make_folder, serve, write_flights
+from .conftest import PASSWORD, connect_to, make_folder, serve, write_flights
 from .test_protocol import ask_salt
 
 psycopg = pytest.importorskip("psycopg")
@@ -255,6 +256,35 @@ def test_data_that_can_not_be_opened_are_named_until_they_can(tmp_path):
         write_flights(new, 3000)
         new.replace(data)
         assert abs(connection.execute(query).fetchone()[0] - 3000) < 10
+
+
+@pytest.mark.battery
+def test_columns_of_another_type_than_a_client_was_told_are_not_sent(tmp_path):
+    """A client that keeps a prepared statement would read the bytes of a float as an integer."""
+    asyncpg = pytest.importorskip("asyncpg")
+    file, new = make_folder(tmp_path), tmp_path / "new.duckdb"
+    query = "SELECT month, COUNT(*) AS n FROM flights GROUP BY month ORDER BY month"
+
+    async def ask(port):
+        login = {"user": "ann", "password": PASSWORD, "database": "flights"}
+        connection = await asyncpg.connect(host="127.0.0.1", port=port, **login)
+        statement = await connection.prepare(query)
+        before = await statement.fetch()
+        new.replace(tmp_path / "flights.duckdb")
+        with pytest.raises(asyncpg.FeatureNotSupportedError, match="must not change result type"):
+            await statement.fetch()
+        after = await (await connection.prepare(query)).fetch()
+        (left,) = await connection.fetchrow("SHOW dfprivacy.budget")
+        await connection.close()
+        return [row["month"] for row in (before[0], after[0])], left
+
+    with serve(file) as (port, _):
+        write_flights(new, 3000)
+        with duckdb.connect(str(new)) as database:
+            database.execute("ALTER TABLE flights ALTER month TYPE DOUBLE USING month + 0.5")
+        months, left = asyncio.run(ask(port))
+    assert months == [1, 1.5]
+    assert "left epsilon 898000000" in left  # two releases: that of the new type is sent once
 
 
 @pytest.mark.battery
