@@ -1076,12 +1076,13 @@ def filter_rows(
         bag = stored(name, {name: name for name in relation.columns}, kinds=relation.table.kinds)
         seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
         compiler, scope = Compiler(tables), Scope(bag, seen)
-        # A text that is more is refused.
         _, bare = parse("SELECT 1 FROM rows", engine)
-        _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
+        select = None
+        with suppress(RefusedStatementError):  # which would speak of a statement
+            _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
         if not isinstance(select, Select) or replace(select, where=None) != bare:
             raise RefusedStatementError(
-                "this is more than a condition on rows",
+                "this is no condition on rows, or more than one",
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
         parts = split_condition(compare_as_numbers(select.where, scope))
