@@ -30,7 +30,8 @@ from dfprivacy.measurement.grid import MOST_TICKS, find_clock_kind
 def require_known(label: Hashable, dtype: Any) -> None:
     """Refuse a dtype that another library defines: what its own code does could follow a row.
 
-    So are Arrow's views, encoded runs and longest decimals, which pandas can't compute with.
+    So are Arrow's views, encoded runs, unions, intervals of months and longest decimals, which
+    pandas can't compute with.
 
     Raises
     ------
@@ -58,6 +59,8 @@ _NOT_COMPUTED = (
     pa.types.is_large_list_view,
     pa.types.is_run_end_encoded,
     pa.types.is_decimal256,
+    pa.types.is_interval,
+    pa.types.is_union,
 )
 
 
