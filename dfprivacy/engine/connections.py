@@ -98,17 +98,28 @@ def disable_cast_pushdown(run: Run) -> None:
 
 
 def require_plain_connection(frame: duckdb.DuckDBPyRelation) -> None:
-    """Refuse a caller's relation on a connection that profiles its queries, or logs them.
+    """Refuse a caller's relation that can't be planned, or on a connection that is not plain.
 
-    Or on one where a function hides one of DuckDB's. Casts in its plan stay where they are, unless
-    the configuration is locked.
+    That is one that profiles its queries or logs them, or where a function hides one of DuckDB's.
+    Casts in its plan stay where they are, unless the configuration is locked. No row is read.
 
     Raises
     ------
     UnsupportedFrameError
-        When it does: profiles and logs tell how many rows and groups there are.
+        The same on any rows.
     """
     run = partial(_query, frame)
+    failure: type[Exception] | None = None
+    try:
+        frame.explain()
+    except duckdb.Error as error:
+        failure = type(error)
+    if failure and failure.__name__ != "ResourceInUseException":  # which has an error of its own
+        raise UnsupportedFrameError(
+            "the relation can't be run: its tables have changed since it was made, or its "
+            "connection is closed or in a transaction that has failed",
+            hint="make it again: con.table('flights'), after con.rollback() if need be",
+        )
     with suppress(duckdb.InvalidInputException):  # a locked configuration
         disable_cast_pushdown(run)
     if run(f"SELECT {TELLS}") != [(False,)]:

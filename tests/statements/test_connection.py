@@ -299,6 +299,18 @@ def test_a_connection_that_profiles_or_logs(con, setting, capfd):
     assert count(con, "visits") == count_rows(con.table("visits")) == 600
 
 
+@pytest.mark.parametrize("change", ["DROP TABLE visits", "ALTER TABLE visits DROP age"])
+def test_a_relation_that_can_not_be_run_any_more(con, change):
+    """A relation says so after its tables have changed, or its connection was closed."""
+    rows = con.sql("SELECT age, city FROM visits")
+    con.execute(change)
+    for end in (lambda: None, con.close):
+        end()
+        for ask in (lambda rows: dfp.frame(rows).sum("age", bounds=(0, 9)), count_rows):
+            with pytest.raises(dfp.errors.UnsupportedFrameError, match="relation can't be run"):
+                ask(rows)
+
+
 HIDING = {
     "macro 'floor'": lambda con: con.execute("CREATE MACRO floor(x) AS 0"),
     "macro 'Sum'": lambda con: con.execute("CREATE TEMP MACRO Sum(x) AS max(x) * 1000"),
