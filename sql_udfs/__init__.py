@@ -37,6 +37,7 @@ and its delta. What the functions protect, and what they do not, is in docs/how-
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -216,6 +217,7 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
     """
 
     def create(name: str, overloads: str) -> None:
+        overloads = _OF_DUCKDB.sub(r"system.main.\1(", overloads)
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
 
     create(_ROW, "AS 0")
@@ -230,6 +232,12 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
             create(_CHECKED, f"AS {_build_checked_value()}")
         finally:
             connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
+
+
+_OF_DUCKDB = re.compile(
+    r"(?<![\w.])(abs|atan|bool_or|count|floor|isfinite|list|sign|sum|sum_no_overflow|typeof)\("
+)
+"""Functions that macros call, which go by their schema: a macro of the caller may hide them."""
 
 
 @lru_cache(maxsize=4)  # a large text, which the next connection may want again

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 
 import duckdb
 import pytest
@@ -111,6 +112,24 @@ def test_a_cursor_registers_on_its_own(con):
     sql_udfs.register(other, epsilon=1e12)
     assert other.execute("SELECT dp_count() FROM t").fetchone() == (20000,)
     assert len({ask(con, "SELECT dp_count(x, 0.001) FROM t")[0] for _ in range(5)}) > 1
+
+
+LITERALS = {"list_value", "struct_pack", "struct_extract"}
+"""Functions of brackets, braces and dots in SQL: no text can name their schema."""
+
+
+def test_a_macro_of_the_caller_hides_no_function(con):
+    """The dp_* functions call DuckDB's own, whatever macros there are of the same names."""
+    query = "SELECT round(dp_sum(x, 0, 99, 1e9)), dp_quantile(x, 0.905, 1e9)"
+    expected = ask(con, f"{query} FROM t")
+    functions = "FROM duckdb_functions() WHERE"
+    names = {name for (name,) in ask(con, f"SELECT function_name {functions} internal")}
+    bodies = ask(con, f"SELECT macro_definition {functions} NOT internal")
+    called = set(re.findall(r"[\w.]+(?=\()", str(bodies))) & names
+    assert {name for name in called if "dfprivacy" not in name} == LITERALS
+    for macro in ("floor(x) AS 0", "abs(x) AS 0", "isfinite(x) AS false", "list(x) AS [1]"):
+        con.execute(f"CREATE MACRO {macro}")
+    assert ask(con, f"{query} FROM t") == expected
 
 
 def test_registering_leaves_the_macros_alone_behind():
