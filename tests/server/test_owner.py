@@ -24,8 +24,6 @@ import duckdb
 import polars as pl
 import pytest
 
-import dfprivacy as dfp
-from dfprivacy.server.review import ReviewQueue
 from tests.command_line import command
 
 from .conftest import PASSWORD, connect_to, make_folder, serve, write_flights
@@ -132,8 +130,6 @@ def test_a_damaged_list_of_statements_is_named(tmp_path, content):
         damaged.write_bytes(content)
     for words in (("log", "--waiting", file), ("approve", file, 1)):
         assert "for review, 'budget.db-review.db', can't be read" in command("serve", *words).stderr
-    with pytest.raises(dfp.errors.LedgerFileError, match="for review"):
-        ReviewQueue(tmp_path / "budget.db").add("ann", "flights", "SELECT 1", 1.0)
 
 
 def test_damaged_lines_of_a_server_are_shown_or_named(tmp_path):
