@@ -129,11 +129,14 @@ def _add_fault(faults: Faults, content: Content, at: At, what: str) -> None:
 def _inherit_fields(value: Any) -> Any:
     """Return a job file whose releases have what the file says for all of them.
 
-    Lone items become lists.
+    Lone items become lists, and a source that is a text is a file.
     """
     if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
         return value
     top = _without_nothing(value)
+    for fields in (top, *top["releases"].values()):
+        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
+            fields["source"] = {"file": fields["source"]}
     shared = {name: top[name] for name in _SHARED if name in top}
     for release in top["releases"].values():
         if isinstance(release, dict):

@@ -241,3 +241,18 @@ def test_bounds_of_all_questions(run):
         "c": "dick_center('delay', 2)",
         "d": "median('delay', bounds=(-60.0, 240.0))",
     }
+
+
+def test_a_source_that_is_a_text_is_a_file(folder):
+    """It is the same release as one of a file, at the top and of a release by itself."""
+    Path("flights.csv").write_text("delay\n" + "1\n2\n" * 50, encoding="utf-8")
+    command("ledger", "create", "budget.db", "--epsilon", 1, "--remember")
+    of_file, plain = "source: {file: flights.csv}", "source: flights.csv"
+    below = change_description(f"{of_file}\n", "").replace("delays:", f"delays:\n    {plain}")
+    for text, printed in (
+        (GOOD, "spent epsilon 1"),
+        (change_description(of_file, plain), "nothing spent"),
+        (below, "nothing spent"),
+    ):
+        Path("release.yml").write_text(text, encoding="utf-8")
+        assert printed in command("run", "release.yml").stdout
