@@ -14,6 +14,7 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
+from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_number_column, clip_column
@@ -40,10 +41,11 @@ are below 2**63, so that what is left after it is taken out is exact.
 """
 
 
-def with_terms(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+def with_terms(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> nw.LazyFrame[Any]:
     """Return the keys, and one column of integers for each term of each source.
 
-    A row that holds no value in one of a source's columns has NULL in all its terms.
+    A row that holds no value in one of a source's columns has NULL in all its terms. Integers that
+    are only added up are of the type `numbers`.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def with_terms(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]
         }
         for index, source in enumerate(sources)
     ]
-    frame, titles = _with_leaves(adopted, sources, leaves)
+    frame, titles = _with_leaves(adopted, sources, leaves, numbers)
     keys = key_expressions(adopted)
     if not keys and not titles:  # all rows are counted
         return adopted.lazy
@@ -108,12 +110,12 @@ def add_up(
     frame: nw.LazyFrame[Any],
     names: Sequence[str],
     sources: Sequence[Source],
-    *,
-    shifted: bool = False,
+    numbers: DType | None = None,
 ) -> nw.LazyFrame[Any]:
     """Return the exact sums of a frame of `with_terms` by the columns `names`, as Int64.
 
-    In DuckDB terms are `shifted` unless they are of units.
+    Rows of units have no type `numbers`. Sums of floats that are not exact, which are made again
+    with integers, may be NULL.
     """
     engine = frame.implementation
     native: Any = frame.to_native()
@@ -121,7 +123,8 @@ def add_up(
         sums = add_up_in_polars(sources, shifted=True)
         native = native.group_by(*names).agg(sums) if names else native.select(sums)
     elif engine.is_duckdb():
-        aggregates = [*names, *_duckdb_sums(sources, shifted=shifted)]
+        kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
+        aggregates = [*names, *_duckdb_sums(sources, kind)]
         native = native.aggregate(", ".join(aggregates), ", ".join(names))
     elif engine.is_ibis():
         native = native.aggregate(_ibis_sums(native, sources), by=list(names))
@@ -132,8 +135,8 @@ def add_up(
     return added
 
 
-def _duckdb_sums(sources: Sequence[Source], *, shifted: bool) -> Iterator[str]:
-    """Yield SQL of the sums, without what `duckdb_on_grid` adds to `shifted` terms."""
+def _duckdb_sums(sources: Sequence[Source], kind: str | None) -> Iterator[str]:
+    """Yield SQL of the sums, without what `duckdb_on_grid` adds, which is taken out as `kind`."""
     for index, source in enumerate(sources):
         first = _term_name(index, 0 if not source.terms else 1)
         rows = f"count({first})" if source.columns else "count(*)"
@@ -145,9 +148,9 @@ def _duckdb_sums(sources: Sequence[Source], *, shifted: bool) -> Iterator[str]:
                 total = f"count(DISTINCT {name})"
             elif isinstance(term, Above):  # multiplied once, not row by row
                 total = f"CAST({total} AS BIGINT) * {term.weight}"
-            elif shifted and _is_shifted(term, source):
+            elif kind and _is_shifted(term, source):
                 half, odd = divmod(term.minimum + term.maximum, 2)
-                total = f"({total} + {rows} * {odd}) // 2 + {rows} * {half}"
+                total = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
             yield f"CAST({total} AS BIGINT) AS {sum_name(index, position)}"
 
 
@@ -242,6 +245,7 @@ def _with_leaves(
     adopted: Adopted,
     sources: Sequence[Source],
     leaves: Sequence[Mapping[_Leaf, str]],
+    numbers: DType,
 ) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
     """Add a column for each leaf, under a name that the frame does not have, in capitals or not."""
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
@@ -268,7 +272,9 @@ def _with_leaves(
                 number = _polars_leaf(name, leaf, floating=floating, shifted=shifted)
                 columns.append(number.alias(free_title))
             elif engine.is_duckdb():
-                term = _duckdb_leaf(quote(name), leaf, floating=floating, shifted=shifted)
+                is_integer = numbers.is_integer() or leaf in source.factors
+                kind = "BIGINT" if is_integer else "DOUBLE"
+                term = _duckdb_leaf(quote(name), leaf, kind, floating=floating, shifted=shifted)
                 columns.append(f"{term} AS {quote(free_title)}")
             elif engine.is_spark_like():
                 columns.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {free_title}")
@@ -406,7 +412,7 @@ def duckdb_above(value: str, threshold: str, *, floating: bool = True) -> str:
     return f"CASE WHEN isfinite({value}) THEN {above} {angle} END"
 
 
-def _duckdb_leaf(column: str, leaf: _Number, *, floating: bool, shifted: bool) -> str:
+def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shifted: bool) -> str:
     """Return a leaf of a column of any numeric type, given as SQL."""
     if isinstance(leaf, _Presence):
         there = duckdb_number(column) if floating else f"{column} IS NOT NULL"
@@ -418,7 +424,7 @@ def _duckdb_leaf(column: str, leaf: _Number, *, floating: bool, shifted: bool) -
     grid = GridText(*(duckdb_double(float(number)) for number in numbers))
     doubled = duckdb_on_grid(value, grid)
     number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
-    return f"CAST({number} AS BIGINT)"
+    return number if kind == "DOUBLE" else f"CAST({number} AS {kind})"
 
 
 def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:

@@ -130,7 +130,7 @@ def collect_unit_rows(frame: nw.LazyFrame[Any], adopted: Adopted) -> UnitRows:
 def sum_by_unit(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
     """Return the sums of every unit in every group, without limits."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
-    rows = filter_known_units(with_terms(adopted, sources), adopted)
+    rows = filter_known_units(with_terms(adopted, sources, nw.Int64()), adopted)
     return add_up(rows, adopted.unit.entries, sources)
 
 

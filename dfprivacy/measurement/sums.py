@@ -72,6 +72,16 @@ class Statistics:
                 )
         return self
 
+    def largest_possible(self) -> int:
+        """Return a size that no partial sum of any group can have exceeded."""
+        sizes = [
+            max(max(term.largest, term.maximum - term.minimum) for term in source.terms)
+            * int(self._column(sum_name(index)).max())
+            for index, source in enumerate(self.sources)
+            if source.terms and self.table.num_rows
+        ]
+        return int(max(sizes, default=0))
+
     def pool(self, numbers: Integers, groups: int) -> Statistics:
         """Return the sums of groups of groups: `numbers` has that of each, from 0 on."""
         columns = {}
