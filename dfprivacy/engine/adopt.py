@@ -662,7 +662,9 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     types = {}
     for label, numbers in columns.values.items():
         series, name = frame[label], adopted.values[label]
-        arrow[name] = value_column(label, series) if numbers else presence_column(series)
+        arrow[name] = (
+            value_column(label, series) if numbers else presence_column(series, keys.get(label))
+        )
         if numbers and (kind := find_moment_type(series)) is not None:
             types[label] = kind
     coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]

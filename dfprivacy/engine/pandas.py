@@ -124,10 +124,14 @@ def answer_column(column: pa.ChunkedArray) -> pd.Series[Any]:
     return pd.Series(column.to_pandas())
 
 
-def presence_column(series: pd.Series[Any]) -> pa.Array:
-    """Return true where a column of any dtype holds a value, NULL where it is missing."""
+def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.Array:
+    """Return true where a column of any dtype holds a value, NULL where it is missing.
+
+    Reading the texts of one that is a group key already would take as long again.
+    """
     if pd.api.types.is_object_dtype(series.dtype):
-        texts = _texts(series)
+        is_coded = key is not None and key.objects is not None
+        texts = None if is_coded else key.column if key is not None else _texts(series)
         if texts is not None:
             present = texts.is_valid().to_numpy(zero_copy_only=False)
         else:
