@@ -212,8 +212,9 @@ class Catalog:
         text, is_listing, lacking, is_constant = question
         table = _run(self._mock if is_listing else self._empty, text, parameters, lacking)
         notice = "these rows are made up from the declared types: they hold no data"
-        shown_notice = notice if is_listing and table.num_rows else ""
-        return Answer(table, shown_notice, is_constant=is_constant)
+        if not (is_listing and table.num_rows):
+            notice = ""
+        return Answer(table, notice, is_constant=is_constant)
 
     def _read_anew(self, statement: str) -> tuple[str, bool, list[str], bool] | None:
         """Return a statement for DuckDB, if it lists a table, functions to define, if constant.

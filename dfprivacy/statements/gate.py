@@ -575,13 +575,15 @@ class ConnectionSource(Place):
         return Relation(path, names, None, source)
 
     def _find_files(self, definition: str, kinds: Mapping[str, str]) -> Source | None:
-        """Return the Parquet files of which a view is all columns; None for other views.
+        """Return the Parquet files that a view shows with all their columns; None for other views.
 
-        They are read as if they were passed by their path. A view with options is another one, and
-        so is one whose columns have other types: keys of directories are texts, not numbers.
+        The files are read as if their path were passed. Views with options are other views. So are
+        those whose columns have other types: the reader takes keys of directories as texts.
         """
         match = _FILE_VIEW.fullmatch(definition)
-        file = "://" if match is None else match["name"] or match["file"].replace("''", "'")
+        if match is None:
+            return None
+        file = match["name"] or match["file"].replace("''", "'")
         if "://" in file or self._find_relations(file, (), None):
             return None
         with suppress(DPError):  # of files that are not there: the view is refused where it is read
