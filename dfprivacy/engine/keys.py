@@ -54,17 +54,15 @@ def key_expressions(adopted: Adopted) -> list[nw.Expr]:
 def with_others(adopted: Adopted) -> Adopted:
     """Return a frame whose last key is missing where it is none of those listed.
 
-    Rows without a value there are left out. Keys are mapped before a unit's groups are chosen and
-    its rows bounded: all others are one group of it.
+    Keys are mapped before a unit's groups are chosen and its rows bounded: all others are one group
+    of it.
     """
     label, name = list(adopted.keys.items())[-1]
     dtype, engine = adopted.lazy.collect_schema()[name], adopted.lazy.implementation
     title = f"{name}_or_other"
     while title in adopted.lazy.collect_schema().names():
         title = f"{title}_"
-    key = nw.col(title)
-    typed_key = _key_expression(name, label, dtype, engine).alias(title)
-    frame = adopted.lazy.with_columns(typed_key).filter(~key.is_null())
+    frame = adopted.lazy.with_columns(_key_expression(name, label, dtype, engine).alias(title))
     declared = collect(frame.select(title).head(0)).schema.field(title).type
     assert adopted.listed_keys is not None  # noqa: S101 the caller has looked
     typed = _type_keys([value for value in adopted.listed_keys[-1] if value is not None], declared)

@@ -24,8 +24,8 @@ from dfprivacy.statistics.base import Question, argument
 SELECTED = "selected by noisy counts"
 """Start of the notes of values that are shown for their counts."""
 
-OTHERS = "values that are not listed"
-"""Note on the count of all values that are not listed; its key is missing."""
+OTHERS = "rows with other values or none"
+"""Note on the count of all rows whose value is not listed; its key is missing."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Frequencies(Question):
                 )
             shown = tuple((*group, value) for group in groups for value in (*values, None))
             form, keys = f"{form} and others", PublicKeys(shown, others=True)
-        plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
+        counted = Count() if self.k is None else Count(self.column)
+        plan = plan_statistics({"count": counted}, terms, by, keys, form=form)
         has_notes = plan.search is not None
         names = tuple(self.names(by, name, has_notes=has_notes))
         return FrequencyPlan.of_plan(plan, names=names, k=self.k, notes_limits=has_notes)
@@ -83,9 +84,9 @@ _KEYS = "Public values: exactly these are shown. Values are secret when left out
 class ValueCounts(Frequencies):
     """Count how often each value of a column is there: one row a value, the largest first.
 
-    It is `group_by(column).count(column)` in another order: a row is in one count, so that all have
-    the noise of one. Secret values come out where their count shows, up to `delta`, that no single
-    row has made it. Missing values are not counted. By group the values of each group stand
+    It is `group_by(column).count()` in another order: a row is in one count, so that all have the
+    noise of one. Secret values come out where their count shows, up to `delta`, that no single row
+    has made it. Rows without a value are a group, too. By group the values of each group stand
     together.
 
     >>> import dfprivacy as dfp, polars as pl
@@ -98,8 +99,8 @@ class ValueCounts(Frequencies):
 
     keys: Any = argument(_KEYS, None, form="Any")
     other: bool = argument(  # type: ignore[misc]
-        "Count all values that are not among the keys together, in a last row whose key is missing "
-        "and whose note says so; with a unit they are one group of it.",
+        "Count all rows whose value is not among the keys together, in a last row whose key is "
+        "missing and whose note says so; with a unit they are one group of it.",
         False,  # noqa: FBT003 a default
     )
 
@@ -108,10 +109,10 @@ class ValueCounts(Frequencies):
 class Top(Frequencies):
     """Return the `k` values of a column with the largest noisy counts, by group in each group.
 
-    All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` names the
-    noisy count from which secret values are shown. It marks a value that may not be among the k
-    largest: at `interval`, noise may have swapped it with one that is left out. Intervals don't
-    include this selection.
+    Rows without a value don't count. All counts are noisy, so that ranking them costs nothing,
+    whatever `k` is. `note` names the noisy count from which secret values are shown. It marks a
+    value that may not be among the k largest: at `interval`, noise may have swapped it with one
+    that is left out. Intervals don't include this selection.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 500 + ["Bari"] * 99})
@@ -175,21 +176,21 @@ class FrequencyPlan(Plan):
     @property
     def subject(self) -> str:
         """The column whose values are counted."""
-        return str(self.questions["count"].name)
+        return str(self.by[-1])
 
     def tabulate(self, answers: Answers) -> pa.Table:
         """Return one row a value.
 
-        The value is the last of the keys. A missing value is nothing to count, or stands for the
-        other values, which come last.
+        The value is the last of the keys. A missing value is none of the `k` largest, or stands for
+        the other values, which come last.
         """
         groups = len(self.by)
         names = self.names[: groups + 3 + self.notes_limits]
         table = replace(self, names=names).list_groups(answers)
         others = self.keys is not None and self.keys.others
-        if not others:
+        if self.k is not None:
             table = table.filter(table.column(groups - 1).is_valid())
-        last = np.asarray(table.column(groups - 1).is_null())
+        last = np.asarray(table.column(groups - 1).is_null()) & others
         counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
         outer = np.zeros(
             table.num_rows, np.int64

