@@ -12,7 +12,7 @@ import pytest
 import dfprivacy as dfp
 from tests.numbered_bytes import NumberedBytes
 
-HEAVY = "clipped at "
+HEAVY = "clipped above "
 
 
 @pytest.fixture(autouse=True)

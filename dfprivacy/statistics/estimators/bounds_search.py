@@ -914,11 +914,14 @@ def move_ends(lower: Floats | float, upper: Floats | float) -> tuple[Floats, Flo
 
 def write_note(below: str, above: str, ends: tuple[float, float]) -> str | None:
     """Return the note of bounds beyond which rows can't be accounted for."""
-    sides = [(note, end) for note, end in zip((below, above), ends, strict=True) if note]
+    sides = [
+        (f"{side} {end:g}", note)
+        for side, end, note in zip(("below", "above"), ends, (below, above), strict=True)
+        if note
+    ]
     if not sides:
         return None
-    where = " and ".join(f"{end:g}" for _, end in sides)
-    return f"clipped at {where}: {sides[-1][0]}"
+    return f"clipped {' and '.join(side for side, _ in sides)}: {sides[-1][1]}"
 
 
 def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
