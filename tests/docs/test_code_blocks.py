@@ -46,12 +46,16 @@ def modules():
     "page", [page for page in PAGES if page.name not in APART], ids=lambda page: page.name
 )
 def test_python_blocks_run_in_order(page):
-    """The Python blocks of a page run one after the other, as a reader would type them."""
+    """The Python blocks of a page run one after the other, as a reader would type them.
+
+    An error that a block expects is printed or looked at, so that it can't fail to come.
+    """
     for needed in NEEDS.get(page.name, ()):
         pytest.importorskip(needed)
     scope = {}
     for block, shown in blocks(page):
         printed = run_block(block, page.name, scope)
+        assert "except " not in block or (shown and printed) or " = error" in block
         if shown and printed:
             words = without_noise(shown)
             assert words == without_noise(printed)[: len(words)]
