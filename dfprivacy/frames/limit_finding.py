@@ -178,13 +178,13 @@ class CountedShare(NamedTuple):
         >>> CountedShare(0.25, 0.2, 0.4).text
         'about 25 %'
         >>> CountedShare(0.9, 0.8, 1.0, 42).text
-        'of units that noise shows (42 far larger units may hide), at least about 80 %'
+        'at least about 80 % (less if up to 42 far larger units hide in the noise)'
         """
         if not self.high - self.low <= _UNCLEAR * self.high:
             return "an unknown share"
-        hide = f"of units that noise shows ({self.unseen:,} far larger units may hide), "
+        hide = f" (less if up to {self.unseen:,} far larger units hide in the noise)"
         start, share = ("at least ", self.low) if self.may_be_all else ("", self.value)
-        return f"{hide if self.unseen > 1 else ''}{start}about {100 * min(share, _MOST):.3g} %"
+        return f"{start}about {100 * min(share, _MOST):.3g} %{hide if self.unseen > 1 else ''}"
 
 
 @dataclass(frozen=True)

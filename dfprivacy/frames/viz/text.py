@@ -182,6 +182,8 @@ def explain_intervals(level: float | None, question: str = "") -> str:
     if "max_rows=" in question:
         limits = "max_rows, beyond max_groups" if "max_groups=" in question else "max_rows"
         left_out += [f"rows beyond {limits} or without a unit"]
+    elif "limits found" in question:
+        left_out += ["large units that noise hides"]
     return f"{intervals} intervals{whose}, without {' and '.join(left_out)}."
 
 
