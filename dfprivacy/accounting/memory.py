@@ -132,11 +132,17 @@ def _join_parts(kind: str, parts: Sequence[bytes]) -> bytes:
 
 BOUNDS, LIMITS = b"dfprivacy_bounds", b"dfprivacy_limits"
 REMARKS, FAILURE = b"dfprivacy_remarks", b"dfprivacy_failure"
+REMEMBERED = b"dfprivacy_remembered"
 """Keys of the metadata of released tables.
 
-Bounds and limits that were found, lines about answers, and the error of a query over the answers of
-a job.
+Bounds and limits that were found, lines about answers, the error of a query over the answers of a
+job, and whether a ledger has remembered the answers, which is not kept.
 """
+
+
+def is_remembered(table: pa.Table) -> bool:
+    """Check whether a ledger has remembered the answers of a table."""
+    return REMEMBERED in (table.schema.metadata or {})
 
 
 def release_bytes(table: pa.Table) -> bytes:

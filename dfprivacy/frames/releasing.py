@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dfprivacy.accounting.memory import REMARKS, release_bytes
+from dfprivacy.accounting.memory import REMARKS, REMEMBERED, is_remembered, release_bytes
 from dfprivacy.engine.adopt import Filtered, Wrap
 from dfprivacy.engine.files import DataFiles
 from dfprivacy.engine.passes import UnitTable
@@ -153,7 +153,8 @@ def release_answers(plan: Plan, frame: object) -> pa.Table:
 def _with_remarks(table: pa.Table, plan: Plan) -> pa.Table:
     """Return a table that says which limits and bounds were found, and the least count."""
     lines = "\n".join(Origin.of(plan, table).remarks)
-    return table.replace_schema_metadata({REMARKS: lines}) if lines else table
+    facts = {REMEMBERED: b""} if is_remembered(table) else {}
+    return table.replace_schema_metadata({REMARKS: lines, **facts}) if lines else table
 
 
 Later = Callable[[Sequence[pa.Table]], object]
@@ -163,7 +164,11 @@ Later = Callable[[Sequence[pa.Table]], object]
 def release_several(plan: JointPlan, frames: Sequence[object | Later]) -> list[pa.Table]:
     """Release several plans for one charge, as Arrow tables; the frames can be read again."""
     table = release(JointSource(frames), plan).table
-    return [pa.ipc.open_stream(column[0].as_buffer()).read_all() for column in table.columns]
+    tables = [pa.ipc.open_stream(column[0].as_buffer()).read_all() for column in table.columns]
+    if not is_remembered(table):
+        return tables
+    facts = [{**(answers.schema.metadata or {}), REMEMBERED: b""} for answers in tables]
+    return list(map(pa.Table.replace_schema_metadata, tables, facts))
 
 
 @dataclass(eq=False, repr=False)

@@ -21,6 +21,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.accounting.memory import is_remembered
 from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.release.plan import NOTE, Plan, cost_text
@@ -69,9 +70,10 @@ class Origin:
         """Return the origin of the frame that a plan is released as, as this table."""
         charge, unit = plan.charge, plan.info.unit
         kinds = {name: question.kind for name, question in plan.questions.items()}
+        cost = cost_text(charge.loss, float(charge.delta))
         return cls(
             charge.question,
-            cost_text(charge.loss, float(charge.delta)),
+            f"{cost}, remembered" if is_remembered(table) else cost,
             plan.level,
             plan.row_keys,
             plan.subject,

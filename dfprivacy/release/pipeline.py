@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.memory import REMEMBERED
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.release.answers import Answered, Answers, Measured
@@ -70,7 +71,8 @@ def release(source: Source, plan: Plan) -> Release:
     """
     remembered = plan.account.recall(plan.mark)
     if remembered is not None:
-        return Release(remembered, plan.info)
+        facts = {**(remembered.schema.metadata or {}), REMEMBERED: b""}
+        return Release(remembered.replace_schema_metadata(facts), plan.info)
     check_charge(plan)
     exact = source.measure(plan)
     with charge_plan(plan):

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, positive_number, read_delta
-from dfprivacy.accounting.memory import REMARKS
+from dfprivacy.accounting.memory import REMARKS, REMEMBERED, is_remembered
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import (
     UTC,
@@ -657,7 +657,8 @@ class Job:
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
         origin = Origin(_EXACT, "epsilon=0", None, ())
         if self.plans:
-            origin = Origin.of(self.request, table)
+            facts = {REMEMBERED: b""} if any(map(is_remembered, answers)) else None
+            origin = Origin.of(self.request, table.replace_schema_metadata(facts))
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         origin = replace(origin, keys=keys, answers=numbers, computed=computed, shares=shares)
         return table, origin

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 
 import pandas as pd
 import polars as pl
@@ -234,3 +235,27 @@ def test_a_name_that_can_not_be_written(wide):
     first, again = (private.agg(**{"\ud800": dfp.count()})["\ud800"] for _ in range(2))
     assert float(first) == pytest.approx(50, abs=5)
     assert (again, wide.stored("d")) == (first, 1)
+
+
+TWICE = "WITH a AS (SELECT count(*) AS n FROM d), b AS (SELECT g, count(*) AS m FROM d GROUP BY g) "
+SHOWN = {
+    "by group": lambda p, s: p.group_by("g").count(delta=1e-6),
+    "values": lambda p, s: p.value_counts("g", delta=1e-6),
+    "crosstab": lambda p, s: p.crosstab("g", "h", delta=1e-6),
+    "describe": lambda p, s: p.describe(["x", "g"], delta=1e-6),
+    "statement": lambda p, s: s("SELECT g, count(*) AS n FROM d GROUP BY g"),
+    "two releases": lambda p, s: s(TWICE + "SELECT g, m / n AS part FROM a, b"),
+}
+
+
+@pytest.mark.parametrize("question", SHOWN)
+def test_a_table_that_a_ledger_has_remembered_says_so(memory, data, question):
+    """`dfp.show` has the word beside the cost: other rows under the same version get old answers."""
+    terms = {"ledger": memory, "dataset": "d", "version": "1"}
+    pages = []
+    for rows in (data, data.slice(4000)):
+        ask = partial(dfp.sql, d=rows, delta=1e-6, **terms)
+        pages.append(repr(dfp.show(SHOWN[question](dfp.frame(rows)(**terms), ask))))
+    assert ", remembered" not in pages[0]
+    assert pages[1].replace(", remembered", "", 1) == pages[0]
+    assert ", remembered" in pages[1]
