@@ -53,7 +53,7 @@ from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.engine.returning import list_values
 from dfprivacy.engine.run import run_guarded
-from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.snapshots import Snapshot, require_no_table
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     DPError,
@@ -386,6 +386,8 @@ _COLUMNS = """
     WHERE database_name COLLATE "binary" = ? AND schema_name COLLATE "binary" = ?
     AND table_name COLLATE "binary" = ? ORDER BY column_index
 """
+_FILES = "FROM glob(?) WHERE current_setting('file_search_path') = '' ORDER BY file"
+"""The files that DuckDB reads for a path, but none where paths begin in other folders as well."""
 _REFERRED_TO = """
     SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
     AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
@@ -552,9 +554,9 @@ class ConnectionSource(Place):
         kinds = {name: kind for name, kind, _ in columns}
         if entry.is_view:
             ((definition,),) = look_up(self.connection, _DEFINITION, path)
-            if (files := self._find_files(definition, kinds)) is not None:
-                return Relation(path, files.columns, None, files)
-            return Relation(path, tuple(kinds), definition)
+            view = Relation(path, tuple(kinds), definition)
+            files = self._find_files(view, definition, kinds)
+            return view if files is None else Relation(path, files.columns, None, files)
         computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -574,20 +576,26 @@ class ConnectionSource(Place):
         source = Source(names, rows, twin, kinds=kinds, collated=collated)
         return Relation(path, names, None, source)
 
-    def _find_files(self, definition: str, kinds: Mapping[str, str]) -> Source | None:
+    def _find_files(
+        self, view: Relation, definition: str, kinds: Mapping[str, str]
+    ) -> Source | None:
         """Return the Parquet files that a view shows with all their columns; None for other views.
 
-        The files are read as if their path were passed. Views with options are other views. So are
-        those whose columns have other types: the reader takes keys of directories as texts.
+        The files are those that the connection finds for it. Views with options are other views. So
+        are those whose columns have other types: the reader takes keys of directories as texts.
         """
         match = _FILE_VIEW.fullmatch(definition)
         if match is None:
             return None
         file = match["name"] or match["file"].replace("''", "'")
-        if "://" in file or self._find_relations(file, (), None):
+        if "://" in file or self._find_relations(file, (), view):
             return None
         with suppress(DPError):  # of files that are not there: the view is refused where it is read
-            source = open_frame_source(Path(file))
+            files = [Path(name) for (name,) in look_up(self.connection, _FILES, (file,))]
+            if not files:
+                return None
+            require_no_table(files)
+            source = open_frame_source(DataFiles(Path(file), files))
             types = source.twin(source.columns, self.connection).types
             if [*zip(source.columns, map(str, types), strict=True)] == [*kinds.items()]:
                 return source

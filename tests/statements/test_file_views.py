@@ -107,3 +107,38 @@ def test_tables_are_listed_while_a_file_is_missing(folder):
     with pytest.raises(dfp.RefusedStatementError, match="trips"):
         dfp.sql("SELECT count(*) FROM trips", con=con, **TERMS)
     assert dfp.sql("SELECT count(*) FROM cities", con=con, **TERMS).fetchall() == [(3,)]
+
+
+FIRST_ROWS = "COPY (FROM 'a.parquet' LIMIT 70) TO"
+SEARCHED = f"""
+    {FIRST_ROWS} 'inner/a.parquet'; SET file_search_path = 'inner';
+    CREATE VIEW trips AS FROM '*.parquet'
+"""
+OWN_TABLE = """
+    ATTACH ':memory:' AS other; USE other; CREATE VIEW trips AS FROM 'a.parquet'; USE memory;
+    CREATE TABLE other."a.parquet" AS FROM 'a.parquet' LIMIT 70;
+    CREATE VIEW trips AS FROM other.trips
+"""
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        f"{FIRST_ROWS} '[a].parquet'; CREATE VIEW trips AS FROM '[a].parquet'",
+        f"{FIRST_ROWS} '?.parquet'; CREATE VIEW trips AS FROM '?.parquet'",
+        SEARCHED,
+        OWN_TABLE,
+    ],
+)
+def test_a_view_reads_the_rows_that_duckdb_reads(folder, monkeypatch, views):
+    """The files of a view are those that DuckDB finds for it, or else the view is refused."""
+    monkeypatch.chdir(folder)
+    (folder / "inner").mkdir()
+    con = duckdb.connect()
+    con.execute(views)
+    query = "SELECT count(*) AS n FROM trips"
+    try:
+        ours = dfp.sql(query, con=con, **TERMS)
+    except dfp.RefusedStatementError:
+        return
+    require_same_rows(ours, con.sql(query), ordered=False)
