@@ -266,7 +266,7 @@ class BallGaussian:
     def possible(self, reports: Integers) -> Mask:
         """Return a mask of rows that an honest owner can send, but for e**-59."""
         reach = self.radius + 12 * (int(self.noise.sigma_squared**0.5) + 1)
-        return np.asarray((np.abs(reports) <= reach).all(axis=1))
+        return np.asarray(((reports >= -reach) & (reports <= reach)).all(axis=1))
 
     def add_reports(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
         """Add up coordinates and their squares: vectors are in one group."""

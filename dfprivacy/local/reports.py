@@ -45,7 +45,7 @@ def report_one(
 ) -> dict[str, Any] | None:
     """Return one owner's report, or None where the user is not asked."""
     numbers = np.array([_user_number(assignment, user)])
-    matrix = value_matrix(np.array([_floats(value)]), assignment.width)
+    matrix = value_matrix(np.array([_floats(value, assignment.width)]), assignment.width)
     rows: list[dict[str, Any]] = report_table(assignment, matrix, numbers, entropy).to_pylist()
     return rows[0] if rows else None
 
@@ -136,22 +136,29 @@ def value_column(values: Integers) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
 
-def _floats(value: Any) -> Any:
-    """Return a number, or the numbers of a vector, as floats. Missing values are NaN.
+def _floats(value: Any, width: int) -> Any:
+    """Return a number, or the numbers of a vector, as floats. What is missing is NaN.
 
     No value of a type of numbers is refused: an owner who sends no report says something of it.
     """
-    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
-        return [_floats(entry) for entry in value]
+    if width and isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1):
+        return [*map(_number, value)]
+    number = _number(value)
+    return [number] * width if width and math.isnan(number) else number
+
+
+def _number(value: Any) -> float:
+    """Return a number as a float. A missing one is NaN."""
+    if isinstance(value, np.ndarray) and not value.ndim and value is not np.ma.masked:
+        return _number(value.item())
     if value is None or value is np.ma.masked or value is pd.NA or value is pd.NaT:
         return math.nan
-    number: Any = value.item() if isinstance(value, np.ndarray) else value
-    if not isinstance(number, Real | Decimal | np.bool_):
-        raise _no_numbers(f"a value of type {type(number).__name__}", 0)
+    if isinstance(value, np.timedelta64) or not isinstance(value, Real | Decimal | np.bool_):
+        raise _no_numbers(f"a value of type {type(value).__name__}", 0)
     try:
-        return float(number)
+        return float(value)
     except OverflowError:  # an integer or a fraction beyond all floats
-        return math.inf if (exact_number(number) or 0) > 0 else -math.inf
+        return math.inf if (exact_number(value) or 0) > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
 
@@ -159,8 +166,7 @@ def _floats(value: Any) -> Any:
 def _float(value: Any) -> float:
     """Return a cell of a column of several types: a cell without a number is missing."""
     with suppress(UnsupportedDtypeError):
-        number = _floats(value)
-        return math.nan if isinstance(number, list) else number
+        return _number(value)
     return math.nan
 
 
@@ -176,6 +182,8 @@ def value_matrix(values: Any, width: int) -> Floats:
         values,  # a cell without a list is missing
         lambda cell: [*map(_float, cell)] if isinstance(cell, list | tuple | np.ndarray) else None,
     )
+    if pa.types.is_null(column.type):
+        return np.full((len(column), width), np.nan)
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not (lists or pa.types.is_fixed_size_list(column.type)):
         raise _no_numbers(f"a column of type {column.type}", width)
@@ -315,6 +323,10 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
         lengths = pa.compute.list_value_length(complete.column("value"))
         fits = lengths.to_numpy(zero_copy_only=False) == width
         complete = complete if fits.all() else complete.filter(pa.array(fits))
+        numbers = complete.column("value").flatten()
+        if numbers.null_count:
+            present = np.asarray(numbers.is_valid()).reshape(-1, width).all(axis=1)
+            complete = complete.filter(pa.array(present))
     rejected["malformed"] += batch.num_rows - complete.num_rows
     arrays = {}
     for name in COLUMNS:

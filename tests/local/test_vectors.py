@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -128,3 +129,39 @@ def test_a_huge_vector_moves_an_answer_no_farther_than_a_clipped_one():
     )
     assert np.linalg.norm(estimate.mean - [3, 4, 0]) < 0.5
     assert np.linalg.norm(pulled.mean - estimate.mean) <= estimate.clip / 2 + 0.5
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), [None, 1, 2], np.full(3, np.nan)])
+def test_owners_whose_vectors_are_missing_report(missing):
+    """One owner, some and all of them make reports that carry nothing and look like others."""
+    plan = dfp.local.mean_vector(users=9, dimensions=3, rho=2, radius=1.0)
+    for protocol in list_rounds(plan):
+        reports = protocol.reports([None] * 9)
+        assert reports.schema == protocol.reports(np.ones((9, 3))).schema
+        assert len(reports) == len(protocol.reports([[1, 2, 3]] + [None] * 8))
+        alone = [protocol.report(missing, user=user) for user in range(9)]
+        assert sum(report is not None for report in alone) == len(reports)
+
+
+def test_no_report_of_a_vector_moves_an_answer_beyond_its_range():
+    """A report with an entry that nobody can send, or without one, is left out and counted."""
+    plan = dfp.local.mean_vector(users=200, dimensions=3, rho=2, radius=1.0)
+    *_, protocol = list_rounds(plan)
+    reports = protocol.reports(np.ones((200, 3)))
+    column = reports.column("value")
+    honest = protocol.aggregate(reports[1:])
+    for entry in (-(2**63), 2**63 - 1, -(2**40), None):
+        values = pa.array([[0, 0, 0, entry], *column[1:].to_pylist()], column.type)
+        aggregate = protocol.aggregate(reports.set_column(3, "value", values))
+        assert aggregate.rejected["malformed" if entry is None else "value"] == 1
+        assert np.array_equal(aggregate.estimate().mean, honest.estimate().mean)
+
+
+def list_rounds(protocol):
+    """Return the rounds of a protocol to which everybody reports the same vector."""
+    rounds = [protocol]
+    while protocol.round < protocol.rounds:
+        reports = protocol.reports(np.ones((protocol.users, 3)))
+        protocol = protocol.aggregate(reports).next_round()
+        rounds.append(protocol)
+    return rounds
