@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.engine.key_types import key_values
 from dfprivacy.engine.objects import (
@@ -137,11 +138,27 @@ def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.
         else:
             values = series.to_numpy(dtype=object)
             present = np.fromiter((not is_missing(v) for v in values), bool, len(values))
+    elif isinstance(series.dtype, pd.ArrowDtype):
+        arrow: Any = pa.array(series)
+        chunks = arrow.chunks if isinstance(arrow, pa.ChunkedArray) else [arrow]
+        present = np.concatenate([np.empty(0, bool), *map(_find_present, chunks)])
     else:
         present = series.notna().to_numpy(dtype=bool)
         if series.dtype.kind == "f":  # some dtypes do not take NaN for a missing value
             present = ~np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return pa.array(present, mask=None if present.all() else ~present)
+
+
+def _find_present(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return where Arrow's array holds a value. NULL can be one of a dictionary's values.
+
+    For pandas such a row is missing if another one has no place in the dictionary.
+    """
+    is_coded = pa.types.is_dictionary(array.type)
+    values = array.dictionary if is_coded else array
+    present = pc.invert(values.is_null(nan_is_null=True))
+    present = present.take(array.indices).fill_null(False) if is_coded else present  # noqa: FBT003
+    return np.asarray(present)
 
 
 @dataclass(frozen=True)

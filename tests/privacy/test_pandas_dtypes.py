@@ -181,3 +181,20 @@ def test_vectors_of_sparse_columns_are_those_of_dense_ones():
     for frame in (dense, sparse):
         answer = frame.dp.mean_vector(["x", "y"], radius=5, rho=1e6)
         assert list(answer) == pytest.approx([2 / 3, 1], abs=1e-3)
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_row_decides_about_itself_alone_in_a_dictionary(value, chunked):
+    """Rows whose place in a dictionary holds no value are missing, whatever other rows there are.
+
+    For pandas they are missing if another row has no place.
+    """
+    codes = [0] * 300 + [1] * 200
+    for row in ([], [None], [1]):
+        array = pa.DictionaryArray.from_arrays(pa.array(codes + row), pa.array([2.5, value]))
+        column = pa.chunked_array([array[:7], array[7:]]) if chunked else array
+        values = pd.Series(column, dtype=pd.ArrowDtype(array.type))
+        table = pa.table({"x": column})
+        for frame in (pd.DataFrame({"x": values}), table):
+            assert dfp.frame(frame).count("x", epsilon=1e12) == 300
