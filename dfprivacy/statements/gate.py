@@ -219,7 +219,9 @@ def _decode_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
         return column.cast(unit)
     plain = _remove_dictionaries(kind, name)
-    return column if plain == kind else column.cast(plain)
+    with suppress(pa.ArrowNotImplementedError):  # by the types alone
+        return column if plain == kind else column.cast(plain)
+    raise no_type(kind, name)
 
 
 _PER_UNIT = {"s": 10**6, "ms": 10**3}

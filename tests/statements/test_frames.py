@@ -456,3 +456,15 @@ def test_a_file_that_goes_before_it_is_read_is_named(tmp_path, write, ask):
     with pytest.raises(dfp.errors.UnsupportedFrameError, match=path.name):
         ask(path, ledger=ledger, dataset="d")
     assert ledger.datasets() == []
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.list_(pa.int64())])
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_dictionary_that_arrow_can_not_take_out_is_refused_by_its_type(kind, rows):
+    """It is no failure of the engine; other columns of the table are answered."""
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.nulls(1, kind))
+    table = pa.table({"g": values, "x": [1.0] * rows})
+    with pytest.raises(dfp.UnsupportedDtypeError, match="'g'"):
+        dfp.sql("SELECT count(g) FROM t", t=table, epsilon=1)
+    answer = dfp.sql("SELECT count(x) FROM t", t=table, epsilon=1e12)
+    assert answer.to_pylist() == [{"count(x)": rows}]
