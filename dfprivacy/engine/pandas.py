@@ -343,16 +343,22 @@ def read_own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
     InvalidKeysError
         When a key does not keep its value in that dtype.
     """
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    if pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype):
-        if any(plain(value) is None and not is_missing(value) for value in public_keys):
+    declared = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    if pd.api.types.is_object_dtype(declared) or isinstance(declared, pd.StringDtype):
+        present = [plain(value) for value in public_keys if not is_missing(value)]
+        objects = {value.mark: value.shown for value in present if value is not None}
+        if None in present:
             raise InvalidKeysError(
                 "a public key is an object of a class that can't be grouped by",
                 hint="list texts, numbers, dates, times or tuples of them",
             )
+        if declared is not dtype and len({*objects.values()}) < len(objects):
+            raise InvalidKeysError(
+                "two public keys of different types are equal, and categories are not",
+                hint="list one of them, or group by the column as objects: astype(object)",
+            )
         return list(public_keys)
-    return [None if is_missing(value) else _read_own_key(value, dtype) for value in public_keys]
+    return [None if is_missing(value) else _read_own_key(value, declared) for value in public_keys]
 
 
 def _read_own_key(value: object, dtype: Any) -> object:

@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -217,3 +218,18 @@ def test_a_far_public_time_never_comes_out_as_another(dtype):
         except (dfp.errors.InvalidKeysError, dfp.UnsupportedDtypeError):
             continue
         assert released["k"].tolist() == [far_time]
+
+
+@pytest.mark.parametrize(
+    "keys", [[Decimal(1), 1], [1, True], [pd.Timestamp(0), pd.Timestamp(0).to_pydatetime()]]
+)
+def test_equal_keys_of_different_types_are_no_categories(keys, tmp_path):
+    """They are refused at no charge: a column of objects has both, and categories have one."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    objects = pd.DataFrame({"g": pd.Series([*keys[:1], "a"] * 50, dtype=object)})
+    private = dfp.frame(objects.astype("category"))(ledger=ledger, dataset="d")
+    with pytest.raises(dfp.errors.InvalidKeysError, match="equal"):
+        private.group_by("g", keys=[*keys, "a"]).count(epsilon=1)
+    assert float(ledger.remaining("d").epsilon) == 1
+    released = dfp.frame(objects).group_by("g", keys=keys).count(epsilon=1e9)
+    assert released["count"].tolist() == [50, 0]
