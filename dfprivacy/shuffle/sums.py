@@ -19,6 +19,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -250,15 +251,25 @@ class Sums:
 
     def analyze(self, messages: pa.Table) -> list[int]:
         """Return the noisy total of each query, in steps, from the messages of all users."""
-        expected = self.users * self.queries * self.messages
-        if set(messages.column_names) != {"query", "word"} or messages.num_rows != expected:
+        expected = self.users * self.messages
+        sums = list[Words]()
+        if sorted(messages.column_names) == ["query", "word"] and _are_whole(messages):
+            queries, words = (messages.column(name).to_numpy() for name in ("query", "word"))
+            sums = [words[queries == query] for query in range(self.queries)]
+        if messages.num_rows != expected * self.queries or {*map(len, sums)} != {expected}:
             raise InvalidProtocolError(
-                f"the analyzer needs the {expected} messages of all {self.users} users",
+                f"the analyzer needs the {expected * self.queries} messages of all {self.users} "
+                f"users: {expected} whole numbers of each query",
                 hint="join the messages of all users, then shuffle them",
             )
-        queries = messages.column("query").to_numpy()
-        words = messages.column("word").to_numpy()
-        return [total(words[queries == query], self.bits) for query in range(self.queries)]
+        return [total(part, self.bits) for part in sums]
+
+
+def _are_whole(messages: pa.Table) -> bool:
+    """Return True if all columns are declared to hold integers, and hold one in each row."""
+    return all(
+        pa.types.is_integer(column.type) and not column.null_count for column in messages.columns
+    )
 
 
 def round_by_chance(
@@ -295,9 +306,10 @@ def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> p
 def join_messages(tables: Iterable[pa.Table]) -> pa.Table:
     """Return the messages of several users or files together."""
     parts = list(tables)
-    if not parts or not all(isinstance(table, pa.Table) for table in parts):
-        raise InvalidProtocolError(
-            "messages are joined from a list of Arrow tables",
-            hint="pass what protocol.messages(values) has returned: join_messages([mine, yours])",
-        )
-    return pa.concat_tables(parts)
+    if parts and all(isinstance(table, pa.Table) for table in parts):
+        with suppress(pa.ArrowException):
+            return pa.concat_tables(parts)
+    raise InvalidProtocolError(
+        "messages are joined from a list of Arrow tables of the same columns",
+        hint="pass what protocol.messages(values) has returned: join_messages([mine, yours])",
+    )

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -92,13 +93,19 @@ def test_a_mean_of_vectors_is_found():
 
 
 def test_unshuffled_or_missing_messages_are_told():
-    """The analyzer refuses anything but the messages of all users, by their public number."""
+    """The analyzer refuses anything but the whole messages of all users, by their public number."""
     plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
     messages = plan.messages(VALUES)
+    words, number = messages["word"], len(messages)
     for wrong in (
         messages[1:],
         dfp.shuffle.join_messages([messages, messages]),
         messages.drop(["query"]),
+        messages.append_column("word", words),
+        messages.set_column(0, "query", pa.array([1] + [0] * (number - 1))),
+        messages.set_column(0, "query", pa.array([None] + [0] * (number - 1))),
+        messages.set_column(1, "word", pa.array([None, *words[1:].to_pylist()], pa.uint64())),
+        messages.set_column(1, "word", words.cast(pa.float64(), safe=False)),
     ):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="messages of all 3000 users"):
             plan.analyze(wrong)
