@@ -315,8 +315,9 @@ class Aggregate:
         if b"dfprivacy.protocol" in metadata:
             with suppress(LookupError, ValueError, TypeError, AttributeError, pa.ArrowException):
                 protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
-                barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
+                barred_users = json.loads(metadata[b"dfprivacy.barred"])
                 rejected = json.loads(metadata[b"dfprivacy.rejected"])
+                barred = np.array(barred_users, dtype=np.int64)
                 fingerprints = pa.array(np.full(table.num_rows, protocol.fingerprint))
                 distinct, none = collect_reports(
                     protocol.assignment, [table.append_column("protocol", fingerprints)]
@@ -325,7 +326,8 @@ class Aggregate:
                     len(distinct.users) == table.num_rows
                     and not np.isin(distinct.users, barred).any()
                 )
-                if not is_valid or set(rejected) != set(none):
+                are_counts = (is_whole(n, 0, 2**63) for n in (*rejected.values(), *barred_users))
+                if not (is_valid and all(are_counts)) or set(rejected) != set(none):
                     raise ValueError("rows of an aggregate are reports of different users")
                 return cls(protocol, replace(distinct, barred=barred), rejected)
         raise InvalidProtocolError(

@@ -8,7 +8,7 @@ adds up. The result does not depend on the order of reports, files or merges.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -214,10 +214,9 @@ def _arrow_column(values: Any, cell: Callable[[Any], Any] | None = None) -> pa.A
         try:
             column = pa.array(column, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            alone = getattr(column, "ndim", 1) == 1 and getattr(column, "dtype", "O") == np.dtype(
-                "O"
-            )
-            column = pa.array(list(map(cell, column))) if cell and alone else None
+            kind, dimensions = getattr(column, "dtype", "O"), getattr(column, "ndim", 1)
+            is_mixed = isinstance(column, Iterable) and dimensions == 1 and kind == np.dtype("O")
+            column = pa.array(list(map(cell, column))) if cell and is_mixed else None
     if column is None:
         raise _no_numbers("a column of mixed types", 0)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

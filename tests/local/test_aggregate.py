@@ -1,6 +1,7 @@
 """Reports add up to the same whatever their order, files and format, and forged ones stay out."""
 
 import itertools
+import json
 from functools import reduce
 from operator import add
 
@@ -171,6 +172,14 @@ def test_a_changed_aggregate_is_refused(protocol, reports):
     changed["barred"] = arrow_table.replace_schema_metadata(
         {**metadata, b"dfprivacy.barred": barred}
     )
+    changed["half a user"] = arrow_table.replace_schema_metadata(
+        {**metadata, b"dfprivacy.barred": b"[5.5]"}
+    )
+    for count in (-1, "1", 0.5, None):
+        counts = dict.fromkeys(("malformed", "protocol", "user", "group", "value"), count)
+        changed[f"{count} rejected"] = arrow_table.replace_schema_metadata(
+            {**metadata, b"dfprivacy.rejected": json.dumps(counts)}
+        )
     for table in changed.values():
         with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Aggregate.from_arrow(table)

@@ -361,12 +361,13 @@ def test_no_value_raises_or_warns(value):
         assert len(protocol.reports([*VALUES[1:].tolist(), value])) == 6000
 
 
-@pytest.mark.parametrize("value", ["3", b"3", 1j, object(), {}])
+@pytest.mark.parametrize("value", ["3", b"3", 1j, object(), {}, np.timedelta64(3, "D")])
 def test_what_is_no_number_is_told_by_its_type(value):
     """One value of another type is refused by its type; among numbers it is a missing one."""
     protocol = plan_rounds("unknown, one round")
     with pytest.raises(dfp.UnsupportedDtypeError, match=f"type {type(value).__name__}"):
         protocol.report(value, 7)
     assert len(protocol.reports([*VALUES[1:].tolist(), value])) == 6000
-    with pytest.raises(dfp.UnsupportedDtypeError, match="DataFrame"):
-        protocol.reports(pd.DataFrame({"x": VALUES}))
+    for column in (pd.DataFrame({"x": VALUES}), None, 5, np.array(5)):
+        with pytest.raises(dfp.UnsupportedDtypeError, match="holds no numbers"):
+            protocol.reports(column)
