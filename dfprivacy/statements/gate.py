@@ -676,21 +676,21 @@ class ConnectionSource(Place):
 
     @cached_property
     def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
-        """The current database, and the databases and schemas in which plain names are."""
+        """The current database, and the databases and schemas in which plain names are.
+
+        A database that the search path does not name is "": names in it don't find that schema.
+        """
         ((database, schema, text, schemas),) = look_up(self.connection, _LOOKS_IN)
         if not schemas:
             return database, [(database, schema)]
-        places = [
-            (_plain(database_name) or database, _plain(two))
-            for database_name, two in _ENTRY.findall(text)
-        ]
+        places = [(_plain(base), _plain(two)) for base, two in _ENTRY.findall(text)]
         if [entry[1] for entry in places] != list(schemas):
             raise refuse_part("a search_path with such names")
         return database, places
 
     def _find_relations(self, name: str, qualifier: Names, view: Relation | None) -> list[_Entry]:
         """Return relations of a name, those first that DuckDB would find first."""
-        inside, places = [] if view is None else [view.path[:2]], [qualifier]
+        inside, places, database = [] if view is None else [view.path[:2]], [qualifier], ""
         if not qualifier:
             database, looked_in = self._looked_in
             places = [_TEMPORARY, *inside, *looked_in, (database, "main")]
@@ -701,6 +701,7 @@ class ConnectionSource(Place):
             places = [path for path in around if fold_name(outer) in map(fold_name, path)]
             places += [(database_name, outer) for database_name, _ in inside]
             places += [(database, outer), (outer, "main"), ("temp", outer)]
+        places = [(base or database, *others) for base, *others in places]
         named = [entry for entry in self._relations if fold_name(entry.name) == fold_name(name)]
         in_order = dict.fromkeys(tuple(map(fold_name, path)) for path in places)
         return [e for at in in_order for e in named if at == tuple(map(fold_name, e.path[:2]))]

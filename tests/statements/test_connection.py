@@ -386,3 +386,19 @@ def test_nothing_is_left_behind(con):
     query = f"SELECT city, dp_median(age) AS m FROM visits WHERE age > {mean} GROUP BY city"
     dfp.sql(query, con=con, **TERMS)
     assert con.execute(state).fetchall() == before
+
+
+@pytest.mark.parametrize("name", ["memory.t", "s.t", "o.t", "t", "main.t"])
+@pytest.mark.parametrize(
+    "setting",
+    ["USE s", "USE memory.s", "SET search_path = 's,o.s'", "SET search_path = 'o,s'", "USE o.s"],
+)
+def test_a_name_of_a_database_finds_the_table_that_duckdb_finds(setting, name):
+    """The schema of a search path counts for a database only if the path names that database."""
+    con = duckdb.connect()
+    con.execute("ATTACH ':memory:' AS o; CREATE SCHEMA s; CREATE SCHEMA o.s")
+    for size, schema in enumerate(["memory.main", "memory.s", "o.main", "o.s"], 1):
+        con.execute(f"CREATE TABLE {schema}.t AS SELECT 1 AS x FROM range({100 * size})")
+    con.execute(setting)
+    query = f"SELECT count(*) AS n FROM {name}"
+    assert dfp.sql(query, con=con, epsilon=1e9).fetchall() == con.sql(query).fetchall()
