@@ -335,3 +335,26 @@ def test_no_release_is_refused():
         with pytest.raises(dfp.errors.InvalidQuestionError, match="is not a release") as raised:
             dfp.show(wrong)
         assert "4711" not in str(raised.value)
+
+
+def test_an_interval_is_never_shown_narrower_than_it_is():
+    """Ends are rounded outwards to the digits that are shown, in tables and in charts.
+
+    Ends that have no more digits than that are shown as they are.
+    """
+    draws = np.random.default_rng(7)
+    values = draws.normal(size=100) * 10.0 ** draws.integers(-6, 12, 100)
+    below, above = abs(draws.normal(size=(2, 100)) * values) * draws.choice([0.01, 1, 9], 100)
+    exact = [(0.5, 0.0, 1.0), (70.0, 10.0, 100.0), (3.0, 3.0, 3.0), (2.0, -np.inf, 9.0)]
+    rows = [*exact, (-300.0, -622.3, 11.6)]
+    rows += zip(values.tolist(), (values - below).tolist(), (values + above).tolist(), strict=True)
+    for row in rows:
+        frame = pl.DataFrame([row], schema=["mean", "low", "high"], orient="row")
+        lines = repr(dfp.show(frame, public=True)).replace(",", "").splitlines()
+        ends = [float(end) for end in re.findall(r"\[(.*) (.*)\]", lines[1])[0]]
+        assert ends[0] <= row[1] <= row[2] <= ends[1]
+        assert row not in exact or ends == [row[1], row[2]]
+        if np.isfinite(row).all():
+            chart = json.dumps(dfp.plot(frame, public=True).to_dict()).replace(",", "")
+            (ends,) = re.findall(r'"interval": "(\S+) to (\S+)"', chart)
+            assert float(ends[0]) <= row[1] <= row[2] <= float(ends[1])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_EVEN
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,7 @@ from dfprivacy.frames.viz.text import (
     trust,
     unique_texts,
     with_unit,
+    write_ends,
     writer,
 )
 
@@ -147,9 +149,8 @@ class Dot:
         """True if the value is no number."""
         return isinstance(self.value, float) and math.isnan(self.value)
 
-    @property
-    def writer(self) -> Callable[[float], str]:
-        """Function that writes the value and its ends, with the digits that the noise leaves.
+    def write(self, number: float, rounding: str = ROUND_HALF_EVEN) -> str:
+        """Return the value or an end in words, with the digits that the noise leaves.
 
         Where one end is near and the other far away, they tell the near one, or a hundredth.
         """
@@ -157,19 +158,20 @@ class Dot:
         nearest, size, error = min(self.value - low, high - self.value), abs(self.value), self.error
         if 0 < 2 * nearest < size:
             error = min(error, max(10 * nearest, size / 5))
-        return writer([self.value, *(self.ends or ())], [error], percent=self.percent)
+        numbers = [self.value, *(self.ends or ())]
+        return writer(numbers, [error], percent=self.percent)(number, rounding=rounding)
 
     @property
     def shown(self) -> str:
         """The value in words; unknown if it is no number."""
-        return "unknown" if self.is_unknown else self.writer(self.value)
+        return "unknown" if self.is_unknown else self.write(self.value)
 
     @property
     def interval(self) -> str:
-        """The interval in words. Empty without one, or if nothing is known."""
+        """The interval in words, rounded outwards. Empty without one, or if nothing is known."""
         if self.ends is None or (self.is_unknown and not any(map(math.isfinite, self.ends))):
             return ""
-        return f"[{', '.join(map(self.writer, self.ends))}]"
+        return f"[{', '.join(write_ends(self.ends, self.write))}]"
 
 
 def find_span(dots: Iterable[Dot]) -> Domain:
@@ -230,8 +232,7 @@ def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str,
         record["written"] = written(dot.value)
         if dot.ends is not None:
             record |= {"low": dot.ends[0], "high": dot.ends[1]}
-            low, high = map(written, dot.ends)
-            record["interval"] = f"{low} to {high}"
+            record["interval"] = " to ".join(write_ends(dot.ends, written))
         rows.append(record if dot.count is None else {**record, "count": dot.count})
     return rows
 

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN
 from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,9 @@ class Reading(Dot):
         number = " ".join(part for part in (self.name, self.shown, self.interval) if part)
         return ", ".join(part for part in (number, self.cost, self.tail, self.note) if part)
 
-    @property
-    def writer(self) -> Callable[[float], str]:
-        """Function that writes the value and its ends, with the digits that the noise leaves."""
-        return self.moment or super().writer
+    def write(self, number: float, rounding: str = ROUND_HALF_EVEN) -> str:
+        """Return the value or an end in words; a date or time as it is."""
+        return self.moment(number) if self.moment else super().write(number, rounding)
 
     @property
     def footnote(self) -> str:

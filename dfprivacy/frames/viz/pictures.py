@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING
 from pathlib import Path
 from typing import Any
 
@@ -493,7 +494,8 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
     for kind, answer in zip(kinds, answers, strict=False):
         if halves := [dot.error for dot in answer.dots if dot.ends and math.isfinite(dot.error)]:
             written = [
-                writer([e], [e], percent=percent)(e) for e in (min(halves), max(halves))
+                writer([e], [e], percent=percent)(e, rounding=ROUND_CEILING)
+                for e in (min(halves), max(halves))
             ]  # in two digits each
             widths.append(f"{kind} {' to '.join(dict.fromkeys(written))}")
     shown, errors = grid.numbers[:MOST_ROWS], [dot.error for dot in answers[0].dots]

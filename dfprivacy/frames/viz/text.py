@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from functools import cache, partial
 from typing import Any
 
@@ -133,7 +134,13 @@ def writer(
     return partial(figure, decimals=decimals, percent=percent)
 
 
-def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
+def figure(
+    value: float,
+    decimals: int | None = None,
+    *,
+    percent: bool = False,
+    rounding: str = ROUND_HALF_EVEN,
+) -> str:
     """Return a number with separators of thousands. As a power of ten if it is very large or small.
 
     >>> figure(336770.4, -2), figure(30.07912, 3), figure(1234.5, None), figure(2.5e-9, None)
@@ -142,19 +149,28 @@ def figure(value: float, decimals: int | None = None, *, percent: bool = False) 
     '1e-30'
     >>> figure(0.25678, 1, percent=True), figure(0.25678, percent=True)
     ('25.7%', '25.68%')
+    >>> figure(11.6, -1, rounding=ROUND_CEILING), figure(-622.3, -1, rounding=ROUND_FLOOR)
+    ('20', '-630')
     """
-    if percent and math.isfinite(value):
-        return f"{100 * value:.4g}%" if decimals is None else f"{figure(100 * value, decimals)}%"
-    size = abs(value)
-    is_small = decimals in (None, _FINEST) and 0 < size < _LEAST
-    if not math.isfinite(value) or size >= _LARGEST or is_small:
+    if not math.isfinite(value):
         return f"{value:.6g}"
-    if decimals is not None:
-        rounded = round(value, decimals) or 0.0  # not -0
-        return f"{rounded:,.{max(0, decimals)}f}"
-    places = 5 - math.floor(math.log10(size)) if size else 0
-    text = f"{value:,.{max(0, places)}f}"
-    return text.rstrip("0").rstrip(".") if places > 0 else text
+    number = Decimal(repr(float(value))).scaleb(2 if percent else 0)  # which 100 * 0.07 is not
+    size, sign = abs(number), "%" if percent else ""
+    is_power = size >= _LARGEST or (decimals in (None, _FINEST) and 0 < size < _LEAST)
+    last = -(decimals or 0)  # the power of ten of the last digit
+    if is_power or decimals is None:
+        last = number.adjusted() - (3 if percent else 5)
+        last = last if is_power else min(last, 0)
+    rounded = number.quantize(Decimal(1).scaleb(last), rounding) + 0  # not -0
+    if is_power or abs(rounded) >= _LARGEST:
+        return f"{float(rounded):.6g}{sign}"
+    text = f"{rounded:,.{max(0, -last)}f}"
+    return f"{text.rstrip('0').rstrip('.') if decimals is None and last < 0 else text}{sign}"
+
+
+def write_ends(ends: tuple[float, float], write: Callable[..., str]) -> tuple[str, str]:
+    """Return the ends of an interval in words, rounded outwards by `write`, e.g. `figure`."""
+    return write(ends[0], rounding=ROUND_FLOOR), write(ends[1], rounding=ROUND_CEILING)
 
 
 _FINEST, _LEAST, _LARGEST = 12, 1e-4, 1e15
