@@ -21,7 +21,14 @@ from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
 from dfprivacy.frames.arithmetic import Range, change, difference, divide_ranges, parts_of_total
 from dfprivacy.frames.crosstabs import check_shape, wide_frame
-from dfprivacy.frames.tables import Origin, convert_released, find_origin, floats_in, with_origin
+from dfprivacy.frames.tables import (
+    Origin,
+    convert_released,
+    copy_frame,
+    find_origin,
+    floats_in,
+    with_origin,
+)
 from dfprivacy.frames.viz.pictures import build_layout, is_histogram
 from dfprivacy.release.plan import NOTE
 
@@ -78,7 +85,7 @@ class Released:
         was.
         """
         wide = self._origin.wide
-        return self._frame if wide is None else wide.long
+        return self._frame if wide is None else with_origin(copy_frame(wide.long), wide.origin)
 
     def table(self, *, rounded: str | None = None, nonnegative: bool = False) -> Any:
         """Return a table by `crosstab` or `pivot` shaped anew, at no cost.
@@ -196,6 +203,11 @@ class _Long:
     @classmethod
     def of(cls, frame: Any, table: pa.Table, origin: Origin) -> _Long:
         """Return a released frame as keys, answers and ends of intervals."""
+        if not {*origin.keys} <= {*table.column_names}:
+            raise InvalidQuestionError(
+                "the frame lacks a column of its groups",
+                hint=f"pass it with {', '.join(origin.keys)}",
+            )
         bins = is_histogram(table)
         layout = build_layout(table.drop(list(origin.keys)) if bins else table, origin, None)
         keys, answers = (*origin.keys, *(layout.keys if bins else ())), {}

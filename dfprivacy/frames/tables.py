@@ -1,7 +1,8 @@
 """Origins of released frames: their question, cost and level of intervals.
 
 A released frame is a plain frame of the caller's type. Its origin (question, cost, level) is kept
-in a weak reference to the object, and with pandas in `DataFrame.attrs` as well.
+beside a weak reference to the object, and with pandas in `DataFrame.attrs` as well. A frame is a
+release only while its rows are rows of the released table, in the columns that it has.
 """
 
 from __future__ import annotations
@@ -144,47 +145,64 @@ class Grid:
     totals: int
 
 
-_ORIGINS: dict[int, tuple[weakref.ref[Any], Origin]] = {}
+_ORIGINS: dict[int, tuple[weakref.ref[Any], Origin, Any]] = {}
 _ATTRIBUTE = "dfprivacy"
 """The key under which a pandas frame carries its origin, as JSON, in `DataFrame.attrs`."""
 
 _HASHED_ROWS = 5000
 """A longer pandas frame is a release only as the object that was returned."""
 
+_CHANGEABLE = pd.DataFrame | pl.DataFrame
+"""Frames that can be changed in place."""
+
 
 def with_origin(frame: Frame, origin: Origin) -> Frame:
     """Attach the origin of a released frame to it, and return the frame.
 
-    The origin lives as long as the frame. A pandas frame carries it in `attrs` as well, with a hash
-    of each row, so that a sorted or filtered copy is still known as a release.
+    The origin lives as long as the frame, with a copy of a frame that can be changed. A pandas
+    frame carries it in `attrs` as well, with a hash of each cell, so that a sorted or filtered copy
+    is still known as a release.
     """
     address = id(frame)
     reference = weakref.ref(frame, lambda _: _ORIGINS.pop(address, None))
-    _ORIGINS[address] = (reference, origin)
+    released = copy_frame(frame) if isinstance(frame, _CHANGEABLE) else None
+    _ORIGINS[address] = (reference, origin, released)
     if isinstance(frame, pd.DataFrame) and origin.wide is None and len(frame) <= _HASHED_ROWS:
         with suppress(Exception):  # released keys may be anything
             fields = {**asdict(origin), "totals": list(origin.totals.items())}
-            columns, rows = _hash_rows(frame)
-            attribute = {"origin": fields, "columns": columns, "rows": rows}
+            attribute = {"origin": fields, "columns": _hash_cells(frame)}
             frame.attrs[_ATTRIBUTE] = json.dumps(attribute)
     return frame
+
+
+def copy_frame(frame: Any) -> Any:
+    """Return a frame that changes of this one do not reach; cells are copied where they must be."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.copy(deep=pd.__version__ < "3")  # which copies on the first change
+    return frame.clone() if isinstance(frame, pl.DataFrame) else frame
 
 
 def find_origin(frame: object) -> Origin | None:
     """Return the origin of a frame as it was released, or None for any other frame.
 
-    A pandas frame may have been sorted or filtered since. A changed cell or column makes it another
-    frame.
+    Rows and columns of a pandas frame may have been selected and sorted since. A changed cell or a
+    column more makes it another frame.
     """
-    reference, origin = _ORIGINS.get(id(frame), (None, None))
-    if reference is not None and reference() is frame:
-        return origin
+    entry = _ORIGINS.get(id(frame))
+    if entry is not None and entry[0]() is frame:
+        _, origin, released = entry
+        with suppress(Exception):  # released keys may be anything
+            if not isinstance(frame, _CHANGEABLE) or frame.equals(released):
+                return origin
     if not isinstance(frame, pd.DataFrame) or _ATTRIBUTE not in frame.attrs:
         return None
     with suppress(Exception):  # anybody can write attributes, and columns of any kind
-        attribute = json.loads(frame.attrs[_ATTRIBUTE])
-        columns, rows = _hash_rows(frame)
-        if columns == attribute["columns"] and set(rows) <= set(attribute["rows"]):
+        attribute, hashes = json.loads(frame.attrs[_ATTRIBUTE]), _hash_cells(frame)
+        kinds, cells = zip(*hashes.values(), strict=True)
+        columns = [attribute["columns"][name] for name in hashes]
+        released_kinds, released_cells = zip(*columns, strict=True)
+        has_rows = set(zip(*cells, strict=True)) <= set(zip(*released_cells, strict=True))
+        if has_rows and kinds == released_kinds and frame.columns.is_unique:
             fields = attribute["origin"]
             names = {
                 name: tuple(fields[name])
@@ -195,10 +213,13 @@ def find_origin(frame: object) -> Origin | None:
     return None
 
 
-def _hash_rows(frame: pd.DataFrame) -> tuple[str, list[int]]:
-    """Return the names and types of a frame's columns, and a hash of each row."""
-    columns = repr([*frame.columns, *map(str, frame.dtypes)])
-    return columns, pd.util.hash_pandas_object(frame, index=False).tolist()
+def _hash_cells(frame: pd.DataFrame) -> dict[str, tuple[str, list[int]]]:
+    """Return the type of each column by its name, and a hash of each cell."""
+    hashes = pd.util.hash_pandas_object
+    return {
+        repr(name): (str(column.dtype), hashes(column, index=False).tolist())
+        for name, column in frame.items()
+    }
 
 
 def is_number(table: pa.Table, name: str) -> bool:

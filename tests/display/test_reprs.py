@@ -148,6 +148,7 @@ SELECTIONS = {
     "sorted": lambda frame: frame.sort_values("delay", ascending=False),
     "filtered": lambda frame: frame[frame["carrier"] != "AA"],
     "first rows": lambda frame: frame.head(2),
+    "columns": lambda frame: frame[["delay", "low", "high"]],
     "copied": lambda frame: frame.copy(),
     "pickled": lambda frame: pickle.loads(pickle.dumps(frame)),
 }
@@ -196,6 +197,53 @@ def test_a_changed_release_and_protected_rows_are_refused(pandas_means, change, 
     ) as raised:
         reader(CHANGES[change](pandas_means))
     assert "4711" not in str(raised.value)
+
+
+IN_PLACE = {
+    "pandas": [
+        lambda frame: frame.insert(1, "true", 4711),
+        lambda frame: frame.isetitem(1, frame["count"] * 2),
+        lambda frame: frame.isetitem(1, frame["count"].to_list()[::-1]),
+        lambda frame: frame.isetitem(2, frame["count"]),
+        lambda frame: frame.isetitem(0, frame["k"].to_list()[::-1]),
+        lambda frame: frame.loc.__setitem__((0, "count"), 4711),
+        lambda frame: setattr(frame, "columns", ["k", "count", "high", "low"]),
+    ],
+    "polars": [
+        lambda frame: frame.insert_column(1, pl.Series("true", [4711] * len(frame))),
+        lambda frame: frame.replace_column(1, frame["count"] * 2),
+        lambda frame: frame.replace_column(1, frame["count"].reverse()),
+        lambda frame: frame.__setitem__((0, "count"), 4711),
+        lambda frame: frame.extend(frame.with_columns(count=pl.col("count") + 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", IN_PLACE)
+@pytest.mark.parametrize("groups", [40, 6000])
+def test_a_release_that_was_changed_in_place_is_refused(kind, groups):
+    """Rows that are shown are rows of the released table, in the columns that the frame has."""
+    frame = FRAME_TYPES[kind](pl.DataFrame({"k": range(groups)}).to_arrow())
+    for change in IN_PLACE[kind]:
+        released = frame.dp.group_by("k", keys=range(groups)).count(epsilon=0.01)
+        assert "epsilon=0.01" in repr(dfp.show(released))
+        change(released)
+        for reader in (dfp.show, dfp.plot, dfp.released):
+            with pytest.raises(dfp.errors.InvalidQuestionError, match="or was changed since"):
+                reader(released)
+
+
+def test_a_changed_table_of_two_columns_is_refused():
+    """A table by crosstab that was changed in place is refused; its long form is a copy."""
+    frame = pd.DataFrame({"a": ["x", "y"] * 50, "b": ["u", "v"] * 50})
+    table = frame.dp.crosstab("a", "b", keys={"a": ["x", "y"], "b": ["u", "v"]}, epsilon=1)
+    shown = repr(dfp.show(table))
+    long = dfp.released(table).long()
+    long["high"] = 4711.0
+    assert repr(dfp.show(table)) == shown
+    table["u"] = 4711
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="or was changed since"):
+        dfp.show(table)
 
 
 def test_an_answer_by_name_does_not_draw_protected_rows(flights):
