@@ -237,8 +237,13 @@ class Estimate(Paid, AnnotatedFloat):
         )
         if law is None:
             return replace(reading, law=SELECTED)
+        is_sum = self._kind == "sum" and self.bounds is not None and self.bounds.lower >= 0
         shown = replace(
-            reading, ends=self.interval(), level=info.level, percent=self._kind == "share"
+            reading,
+            ends=self.interval(),
+            level=info.level,
+            percent=self._kind == "share",
+            amount=is_sum or self._kind == "count",
         )
         if isinstance(law, DrawnLaw):
             noise = "Laplace" if isinstance(info.loss, Epsilon) else "Gaussian"

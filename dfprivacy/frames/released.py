@@ -22,6 +22,7 @@ from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, bounda
 from dfprivacy.frames.arithmetic import Range, change, difference, divide_ranges, parts_of_total
 from dfprivacy.frames.crosstabs import check_shape, wide_frame
 from dfprivacy.frames.tables import (
+    DIFFERENCE,
     Origin,
     convert_released,
     copy_frame,
@@ -108,7 +109,7 @@ class Released:
         key that was subtracted. Of a first row nothing is known.
         """
         return self._compare_answers(
-            (difference, 0.0), "difference of", base, along, self._origin.shares
+            (difference, 0.0), DIFFERENCE, base, along, self._origin.shares
         )
 
     def change(self, base: Any = None, *, along: str | None = None) -> Any:
@@ -304,6 +305,7 @@ class _Long:
             answers=names,
             adds_up=(),
             shares=tuple(shares),
+            amounts=(),
             independent=False,
             totals={},
             measured=False,

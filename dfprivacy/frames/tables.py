@@ -25,12 +25,15 @@ import pyarrow as pa
 from dfprivacy.accounting.memory import is_remembered
 from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.release.plan import NOTE, Plan, cost_text
+from dfprivacy.release.plan import NOTE, Plan, cost_text, read_found_bounds
 
 Frame = TypeVar("Frame")
 
 ADDED_UP = ("count", "sum", "histogram")
 """Questions whose answers about disjoint groups add up."""
+
+DIFFERENCE = "difference of"
+"""How answers were compared that are still in the unit of their column."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,13 @@ class Origin:
     `answers` has the columns of numbers where they follow no rule of ours, as in results of SQL,
     and `computed` those of them with NULL, which is never an answer that is missing.
     `adds_up` are the answers whose totals over groups are sums of them, `shares` those that are
-    parts of a whole and are written as percentages; `independent` says that the noise
-    of groups is independent. `totals` are columns of totals by the keys that they are for, which
-    were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
-    shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
-    unit with its limits, and `shown_from` the noisy count from which groups of secret keys appear.
-    `notes` are lines about the answers: limits and bounds found, and notes without a column.
+    parts of a whole and are written as percentages, `amounts` those that are at least 0 but for
+    noise; `independent` says that the noise of groups is independent. `totals` are columns of
+    totals by the keys that they are for, which were `measured` or are sums of what is shown. `wide`
+    is what a table of two group columns was shaped of; `compared` says how answers were compared,
+    e.g. "change of". `unit` is the protected unit with its limits, and `shown_from` the noisy count
+    from which groups of secret keys appear. `notes` are lines about the answers: limits and bounds
+    found, and notes without a column.
     """
 
     question: str
@@ -57,6 +61,7 @@ class Origin:
     computed: tuple[str, ...] = ()
     adds_up: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
     independent: bool = True
     totals: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     measured: bool = False
@@ -80,6 +85,7 @@ class Origin:
             plan.subject,
             adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
+            amounts=list_amounts(plan.questions, table),
             independent=plan.has_independent_rows,
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
@@ -87,11 +93,33 @@ class Origin:
         )
 
     @property
+    def has_units(self) -> bool:
+        """True if its answers are in the unit of their column, as ratios and changes are not."""
+        return self.compared in {"", DIFFERENCE}
+
+    @property
     def remarks(self) -> list[str]:
         """The notes, and the size from which groups of secret keys appear."""
         if self.shown_from is None:
             return list(self.notes)
         return [*self.notes, f"Groups with a noisy count below {self.shown_from:,} are not shown."]
+
+
+def list_amounts(questions: Mapping[str, Any], table: pa.Table) -> tuple[str, ...]:
+    """Return the answers that are at least 0 but for noise: counts, and sums of such values.
+
+    `table` has the bounds that were found.
+    """
+    bounds_found = read_found_bounds(table)
+    amounts: list[str] = []
+    for name, question in questions.items():
+        is_amount = question.kind == "histogram" or getattr(question, "is_whole", False)
+        if question.kind == "sum":
+            lowers = [lower for lower, _ in bounds_found.get(name, ())]
+            lowers = lowers if question.bounds is None else [question.bounds.lower]
+            is_amount = bool(lowers) and min(lowers) >= 0
+        amounts += [name] if is_amount else []
+    return tuple(amounts)
 
 
 @dataclass(frozen=True)
@@ -206,7 +234,7 @@ def find_origin(frame: object) -> Origin | None:
             fields = attribute["origin"]
             names = {
                 name: tuple(fields[name])
-                for name in ("keys", "answers", "computed", "adds_up", "shares", "notes")
+                for name in ("keys", "answers", "computed", "adds_up", "shares", "amounts", "notes")
             }
             totals = {tuple(keys): column for keys, column in fields["totals"]}
             return Origin(**{**fields, **names, "totals": totals})

@@ -58,6 +58,7 @@ from dfprivacy.frames.tables import (
     Origin,
     floats_in,
     is_number,
+    list_amounts,
     summarize_notes,
     with_origin,
 )
@@ -649,10 +650,11 @@ class Job:
             before = takewhile(lambda f: not any(is_a(f.type) for is_a in is_number), table.schema)
             keys = tuple(field.name for field in before)
         numbers = tuple(name for name in table.column_names if name not in keys)
-        last = () if self.script.rest else enumerate(self.plans[-1].questions.values())
-        of_shares = {f"released.answer_{n}" for n, question in last if question.kind == "share"}
-        outputs = self.plans[-1].statement.outputs if of_shares else ()
-        shares = tuple(output.name for output in outputs if output.sql in of_shares)
+        last = {} if self.script.rest or not self.plans else self.plans[-1].questions
+        outputs = self.plans[-1].statement.outputs if last else ()
+        questions = {f"released.answer_{n}": question for n, question in enumerate(last.values())}
+        named = {o.name: questions[o.sql] for o in outputs if o.sql in questions}
+        shares = tuple(name for name, question in named.items() if question.kind == "share")
         pairs = zip(table.column_names, table.columns, strict=True)
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
         origin = Origin(_EXACT, "epsilon=0", None, ())
@@ -661,6 +663,7 @@ class Job:
             origin = Origin.of(self.request, table.replace_schema_metadata(facts))
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         origin = replace(origin, keys=keys, answers=numbers, computed=computed, shares=shares)
+        origin = replace(origin, amounts=list_amounts(named, table))
         return table, origin
 
     def _list_orders(self, plan: Plan, answers: pa.Table) -> Iterator[str]:

@@ -366,3 +366,54 @@ def test_what_is_compared_stands_in_the_title():
     release = pl.DataFrame({"month": [1, 2] * 500}).dp.group_by("month", keys=[1, 2]).count()
     title = dfp.plot(dfp.released(release).change()).to_dict()["title"]["text"]
     assert title == "change of count by month"
+
+
+def starts_at_zero(chart):
+    """Return for each answer on an axis if that starts at 0."""
+    axes = [axis for name in "xy" for axis in find(chart.to_dict(), name) if "title" in axis]
+    scales = {axis["title"]: axis["scale"] for axis in axes if axis["type"] == "quantitative"}
+    return {title: scale["zero"] for title, scale in scales.items() if title != "week"}
+
+
+def test_axes_of_amounts_start_at_zero():
+    """Counts, and sums of what is not negative, are compared from 0: half of it looks like half.
+
+    Other answers and differences of amounts have the axis that shows them best.
+    """
+    frame = pl.DataFrame({"k": ["a", "b"] * 500, "week": [1, 2, 3, 4] * 250, "x": 2.0})
+    groups = frame.dp.group_by("k", keys=["a", "b"])
+    sums = {"sum": dfp.sum("x", (0, 3)), "net": dfp.sum("x", (-1, 3))}
+    kinds = groups.agg(n=dfp.count(), mean=dfp.mean("x", (0, 3)), u=dfp.nunique("x"), **sums)
+    zero = {"n": True, "u": True, "sum": True, "mean": False, "net": False}
+    assert starts_at_zero(dfp.plot(kinds)) == zero
+    counts = groups.count(epsilon=1)
+    lines = frame.dp.group_by("week", keys=[1, 2, 3, 4]).count(epsilon=1)
+    table = frame.dp.crosstab("k", "week", keys={"k": ["a", "b"], "week": [1, 2, 3, 4]})
+    for released in (counts, lines, frame.dp.value_counts("k", keys=["a", "b"]), table):
+        assert starts_at_zero(dfp.plot(released)) == {"count": True}
+    assert starts_at_zero(dfp.plot([frame.dp.count(), frame.dp.count("x")])) == {"value": True}
+    query = "SELECT k, dp_count(*) AS n, dp_mean(x, 0, 3) AS m FROM t GROUP BY k"
+    shown = dfp.plot(dfp.sql(query, t=frame, delta=1e-6))
+    assert starts_at_zero(shown) == {"n": True, "m": False}
+    assert starts_at_zero(dfp.plot(dfp.released(lines).diff())) == {"difference of count": False}
+
+
+def test_axes_name_what_is_shown():
+    """Compared answers are called so on the axis, with a unit where they still have it."""
+    frame = pl.DataFrame({"month": [1, 2] * 500, "x": 1.0})
+    means = dfp.released(frame.dp.group_by("month", keys=[1, 2]).mean("x", (0, 2), epsilon=1))
+    titles = {
+        "difference of x (minutes)": means.diff(1),
+        "change of x": means.change(1),
+        "ratio of x": means.ratio_to(1),
+    }
+    for title, compared in titles.items():
+        assert axis_titles(dfp.plot(compared, measured_in="minutes")) == {title}
+        assert ("minutes" in repr(dfp.show(compared, measured_in="minutes"))) == ("(" in title)
+
+
+def test_the_legend_of_lines_names_their_keys():
+    """Several lines have a legend under the name of the keys that tell them apart."""
+    released = weeks(g=["a", "b"] * 50).dp.group_by("g", "week").count(epsilon=5, delta=1e-6)
+    colors = [color for color in find(dfp.plot(released).to_dict(), "color") if "field" in color]
+    assert {color["title"] for color in colors} == {"g"}

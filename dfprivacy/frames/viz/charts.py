@@ -126,13 +126,17 @@ Domain = tuple[float, float]
 
 @dataclass(frozen=True)
 class Dot:
-    """One value, with its interval and the count behind it where they are known."""
+    """One value, with its interval and the count behind it where they are known.
+
+    A `percent` is written as one. An `amount` is at least 0 but for noise.
+    """
 
     name: str
     value: float
     ends: Domain | None = None
     count: int | None = None
     percent: bool = False
+    amount: bool = False
 
     @property
     def is_finite(self) -> bool:
@@ -203,7 +207,8 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     if every[1] - every[0] <= _STRETCHED * (usual[1] - usual[0]):
         return None
     room = (usual[1] - usual[0]) / 20
-    return usual[0] - room, usual[1] + room
+    low = usual[0] - room
+    return min(low, 0.0) if _are_compared_amounts(finite) else low, usual[1] + room
 
 
 _UNUSUAL, _STRETCHED, _NAMED = 8, 2, 3
@@ -241,7 +246,14 @@ def _are_shares(dots: Sequence[Dot]) -> bool:
     return bool(dots) and all(dot.percent for dot in dots)
 
 
-def _scale(domain: Domain | None) -> Spec:
+def _are_compared_amounts(dots: Sequence[Dot]) -> bool:
+    return len(dots) > 1 and all(dot.amount for dot in dots)
+
+
+def _scale(dots: Sequence[Dot], domain: Domain | None) -> Spec:
+    """Return the scale of an axis: that of several amounts starts at 0, as they are compared."""
+    if domain is None and _are_compared_amounts(dots):
+        return {"zero": True, "nice": True}
     if domain is None:
         return {"zero": False, "nice": True, "padding": 6}
     return {"zero": False, "nice": False, "domain": list(domain), "clamp": True}
@@ -265,7 +277,7 @@ def dots_panel(
     axis: Spec = {"tickCount": 7} | ({"format": "~%"} if _are_shares(dots) else {})
     if texts and len(finite) == 1 and not _have_ends(finite):  # no scale
         axis = {"labels": False, "ticks": False, "grid": False}
-    x = {"title": title, "axis": axis, "scale": _scale(domain)}
+    x = {"title": title, "axis": axis, "scale": _scale(finite, domain)}
     y = alt.Y("label:N", sort=None, title=chart_text(rows) if rows and labels else None)
     y = y.scale(domain=names).axis(
         grid=False, ticks=False, domain=False, labels=labels, labelPadding=10
@@ -333,9 +345,17 @@ Line = Sequence[tuple[float | str, Dot]]
 
 
 def band_panel(
-    lines: Mapping[str, Line], title: str, across: str, *, domain: Domain | None = None
+    lines: Mapping[str, Line],
+    title: str,
+    across: str,
+    *,
+    legend: str = "",
+    domain: Domain | None = None,
 ) -> Any:
-    """Return ordered values as lines with bands. Few places of a line have a dot each."""
+    """Return ordered values as lines with bands. Few places of a line have a dot each.
+
+    `legend` is the title of the names of several lines.
+    """
     alt = _library("altair")
     dots = [dot for line in lines.values() for _, dot in line]
     values = [
@@ -356,12 +376,12 @@ def band_panel(
     x = x.axis(**ticks, grid=False)
     y = {
         "title": title,
-        "scale": _scale(domain),
+        "scale": _scale(dots, domain),
         "axis": {"format": "~%"} if _are_shares(dots) else {},
     }
     color = alt.ColorValue(_BLUE)
     if len(lines) > 1:
-        color = alt.Color("line:N", title=None, sort=list(lines))
+        color = alt.Color("line:N", title=chart_text(legend), sort=list(lines))
         color = color.legend(symbolOpacity=1)
     base = alt.Chart(alt.Data(values=values)).encode(x, color)
     longest = max(map(len, lines.values()))

@@ -192,10 +192,12 @@ def _chart_table(
         groups = _read_groups(table, layout, origin, MOST_DOTS)
     panels, missing, by = [], 0, ", ".join(groups.key_names)
     out: list[str] = []
+    unit = measured_in if origin.has_units else None
     for index, answer in enumerate(groups.answers):
         dots = answer.dots
         missing += 0 if answer.computed else sum(not dot.is_finite for dot in dots)
-        domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
+        domain = fit_domain(dots)
+        title = with_unit(f"{origin.compared} {answer.name}".strip(), unit, answer=answer.name)
         out = [*out, *(line for line in describe_beyond(dots, domain) if line not in out)]
         if series is None:
             width = WIDTH if len(groups.answers) == 1 else 260
@@ -204,7 +206,8 @@ def _chart_table(
             lines = {
                 name: [(time, dots[row]) for time, row in line] for name, line in series.items()
             }
-            panel = band_panel(lines, title, groups.key_names[-1], domain=domain)
+            *of_lines, across = groups.key_names
+            panel = band_panel(lines, title, across, legend=", ".join(of_lines), domain=domain)
         panels.append(panel)
     captions = [*_headings(origin), *groups.captions(table.num_rows, answers, order), *out]
     captions += [*list_unanswered(missing), *_note_lines(groups.answers), *more]
@@ -263,7 +266,7 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         for index, name in enumerate(groups.key_names)
     ]
     for answer in groups.answers:
-        columns += answer.columns(measured_in)
+        columns += answer.columns(measured_in if origin.has_units else None)
     if layout.count:
         counts = table[layout.count].slice(0, MOST_ROWS).to_pylist()
         columns.append(Column("count", ["" if n is None else f"{n:,}" for n in counts]))
@@ -596,8 +599,8 @@ def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) ->
         pairs: Any = [None] * len(values)
         if ends is not None:
             pairs = zip(*(floats_in(shown, end) for end in ends), strict=True)
-        percents = [name in origin.shares] * len(values)
-        dots = tuple(map(Dot, groups, values, pairs, counts, percents))
+        kinds = [[name in names] * len(values) for names in (origin.shares, origin.amounts)]
+        dots = tuple(map(Dot, groups, values, pairs, counts, *kinds))
         notes: tuple[str, ...] = ()
         for note in _note_column(table.column_names, name, ends):
             if not is_number(table, note):
