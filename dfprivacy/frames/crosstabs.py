@@ -432,12 +432,16 @@ class _Axis:
         return cls(name, numbers, first, [values[row] for row in first])
 
     @property
-    def texts(self) -> list[str]:
-        """The keys as texts."""
+    def texts(self) -> list[str | None]:
+        """The keys as texts, None for one that is missing."""
         return [
-            "NULL" if is_missing(key) else write_key(key).removesuffix(_MIDNIGHT)
-            for key in self.keys
+            None if is_missing(key) else write_key(key).removesuffix(_MIDNIGHT) for key in self.keys
         ]
+
+    @property
+    def names(self) -> list[str]:
+        """The keys as names of columns."""
+        return ["NULL" if text is None else text for text in self.texts]
 
 
 def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
@@ -487,12 +491,12 @@ def _frame_numbers(
             ]
         return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
     if labels:  # keys are text where totals follow
-        keys = pa.array([*rows.texts, *labels], pa.string())
+        keys = pa.array([*rows.names, *labels], pa.string())
     else:
         keys = wide.table.column(rows.name).take(pa.array(rows.first))
         if pa.types.is_dictionary(keys.type):
             keys = keys.cast(keys.type.value_type)
-    first, *names = unique_texts([rows.name, *labels, *columns.texts])
+    first, *names = unique_texts([rows.name, *labels, *columns.names])
     names = [first, *names[len(labels) :], *names[: len(labels)]]
     kind = pa.int64() if integers else pa.float64()
     cells = [pa.array(part, from_pandas=True).cast(kind) for part in numbers.T]  # NULL for NaN

@@ -164,11 +164,14 @@ def summarize_notes(notes: Sequence[str | None], groups: int, hint: str) -> list
 
 @dataclass(frozen=True)
 class Grid:
-    """The texts of rows and columns, their numbers, and how many of the last are totals."""
+    """The keys of rows and columns as texts, their numbers, and how many of the last are totals.
+
+    A key that is missing is None.
+    """
 
     about: tuple[str, str]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    rows: tuple[str | None, ...]
+    columns: tuple[str | None, ...]
     numbers: Any
     totals: int
 

@@ -406,3 +406,19 @@ def test_an_interval_is_never_shown_narrower_than_it_is():
             chart = json.dumps(dfp.plot(frame, public=True).to_dict()).replace(",", "")
             (ends,) = re.findall(r'"interval": "(\S+) to (\S+)"', chart)
             assert float(ends[0]) <= row[1] <= row[2] <= float(ends[1])
+
+
+def test_keys_of_a_table_that_differ_are_shown_as_different(tmp_path):
+    """Rows and columns of a table show keys as groups do, told from totals; files have them bare.
+
+    A key with a space at its end is another row than one without.
+    """
+    keys = ["DE", "DE ", "", "NULL", None, "All"]
+    frame = pl.DataFrame({"a": keys * 50, "b": keys[::-1] * 50})
+    table = frame.dp.crosstab("a", "b", keys={"a": keys, "b": keys}, margins=True, epsilon=1)
+    view = dfp.show(table)
+    labels = ["DE", "'DE '", "''", "'NULL'", "NULL", "'All'", "All"]
+    head, *rows = repr(view).splitlines()[1:9]
+    assert head.split() == ["a", "DE", "'DE", "'", "''", "'NULL'", "NULL", "'All'", "All"]
+    assert [re.sub(r"(\s+-?[\d,]+){7}$", "", row) for row in rows] == labels
+    assert pl.read_csv(view.save(tmp_path / "table.csv"))["a"].to_list()[:2] == ["DE", "DE "]

@@ -503,19 +503,21 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
             widths.append(f"{kind} {' to '.join(dict.fromkeys(written))}")
     shown, errors = grid.numbers[:MOST_ROWS], [dot.error for dot in answers[0].dots]
     write_cell = writer(shown.ravel().tolist(), errors, percent=percent)
-    columns = [Column(legible(row), grid.rows[:MOST_ROWS], numeric=False)]
-    for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
+    rows, heads = _label_axis(grid.rows, grid.totals), _label_axis(grid.columns, grid.totals)
+    columns = [Column(legible(row), rows[:MOST_ROWS], numeric=False)]
+    for head, numbers in list(zip(heads, shown.T, strict=True))[:MOST_ROWS]:
         texts = ["" if math.isnan(number) else write_cell(number) for number in numbers]
-        columns.append(Column(legible(head), texts))
+        columns.append(Column(head, texts))
     level = "" if origin.level is None else f" at {100 * origin.level:.4g} %"
     lines = [f"Intervals{level} reach so far to either side: {', '.join(widths)}."]
     lines = lines if widths else []
     if origin.measured and not wide.public:
         lines.append("Totals were measured: cells that are not shown are part of them.")
+    names = [["NULL" if key is None else key for key in keys] for keys in (grid.rows, grid.columns)]
     return Shown(
         pa.table(
-            [pa.array(grid.rows), *map(pa.array, grid.numbers.T)],
-            names=unique_texts([row, *grid.columns]),
+            [pa.array(names[0]), *map(pa.array, grid.numbers.T)],
+            names=unique_texts([row, *names[1]]),
         ),
         lambda more: _chart_crosstab(wide, measured_in, more),
         columns,
@@ -528,6 +530,13 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
             *left_out(len(columns) - 1, len(grid.columns), "columns"),
         ],
     )
+
+
+def _label_axis(keys: Sequence[str | None], totals: int) -> list[str]:
+    """Return keys and the names of totals behind them as texts; quotes tell them apart."""
+    groups, names = keys[: len(keys) - totals], keys[len(keys) - totals :]
+    texts = [f"'{key}'" if key in names else _key_text(key) for key in groups]
+    return [*texts, *map(_key_text, names)]
 
 
 def _chart_crosstab(wide: Wide, measured_in: MeasuredIn, more: Sequence[str]) -> Any:
