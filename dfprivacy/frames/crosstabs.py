@@ -162,8 +162,13 @@ class Crosstab(Question):
             rounded=self.rounded is not None,
             nonnegative=self.nonnegative,
         )
+        labels = list(map(str, self.by))
         if not self.margins:
-            return plan
+            has_notes = plan.notes_limits
+            names = name_columns(
+                plan.parts, plan.questions, labels, has_notes=has_notes, short=False
+            )
+            return replace(plan, names=names)
         if plan.search is not None:
             raise InvalidUnitError(
                 "totals need limits of a unit that are named, not found from the data",
@@ -188,7 +193,7 @@ class Crosstab(Question):
             groups=plan.contributions[0].groups,
             cluster=part.cluster,
         )
-        names = name_columns((margins,), plan.questions, list(map(str, self.by)))
+        names = name_columns((margins,), plan.questions, labels)
         return replace(plan, parts=(margins,), names=names)
 
 

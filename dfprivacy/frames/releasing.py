@@ -129,7 +129,11 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
     if plan.lost:  # limits that a caller has named are no news
         log_notes(plan.limit_notes)
     log_notes(plan.list_doubts(released.table))
-    return with_origin(source.to_caller(plan, released.table), Origin.of(plan, released.table))
+    table = released.table
+    if len(plan.names) == table.num_columns:  # a remembered table may have those of another method
+        metadata = table.schema.metadata
+        table = table.rename_columns(plan.names).replace_schema_metadata(metadata)
+    return with_origin(source.to_caller(plan, table), Origin.of(plan, table))
 
 
 @release_plan.register

@@ -387,9 +387,11 @@ def name_columns(
     keys: Sequence[str],
     *,
     has_notes: bool = False,
+    short: bool = True,
 ) -> tuple[str, ...]:
     """Return the columns of a release by group; ones called low, high or count stay so.
 
+    The ends of the only answer are low and high, unless `short` is False: then they have its name.
     The last one is the count of a group, unless that is an answer. A count within the limits of
     another answer is not shown.
     """
@@ -398,7 +400,7 @@ def name_columns(
         for question, name, has_interval in list_answers(parts, questions)
     ]
     used = {*keys, *(name for name, _, _ in answers)}
-    alone = len(answers) == 1 and not used & {"low", "high", NOTE}
+    alone = short and len(answers) == 1 and not used & {"low", "high", NOTE}
     names = list(keys)
     for name, has_interval, has_note in answers:
         ends = [*(["low", "high"] if has_interval else []), *([NOTE] if has_note else [])]

@@ -321,3 +321,29 @@ def test_a_total_of_too_many_rows_is_refused_before_the_charge(tmp_path, monkeyp
     with pytest.raises(dfp.errors.TooManyRowsError):
         private.crosstab("city", "month", margins=True)
     assert private.crosstab("city", "month", epsilon=1).height == 3
+
+
+@pytest.mark.parametrize("values", [None, dfp.sum("x", (0, 2)), dfp.median("x", (0, 2))])
+def test_the_long_form_names_its_columns_alike(tmp_path, values):
+    """Ends of cells have the name of the answer, with totals beside them or without.
+
+    It is so where the ledger remembers the cells from a question by group.
+    """
+    frame = pl.DataFrame({"r": ["a", "b"] * 50, "c": ["u", "v"] * 50, "x": 1.0})
+    keys = {"r": ["a", "b"], "c": ["u", "v"]}
+    plain = dfp.released(frame.dp.crosstab("r", "c", values, keys=keys)).long()
+    name = "count" if values is None else "x"
+    has_interval = getattr(values, "kind", "count") != "median"
+    ends = [f"{name}_low", f"{name}_high"] if has_interval else []
+    assert plain.columns[: 3 + len(ends)] == ["r", "c", name, *ends]
+    assert not {"low", "high", "note"} & {*plain.columns}
+    if has_interval:
+        totals = frame.dp.crosstab("r", "c", values, keys=keys, margins=True)
+        assert dfp.released(totals).long().columns[:5] == plain.columns[:5]
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=2, remember=True)
+    private = frame.dp(ledger=ledger, dataset="d", version="1", epsilon=1)
+    question = dfp.count() if values is None else values
+    private.group_by("r", "c", keys=keys).agg(**{name: question})
+    again = dfp.released(private.crosstab("r", "c", values, keys=keys)).long()
+    assert again.columns == plain.columns
+    assert ledger.spent("d").epsilon == 1
