@@ -38,6 +38,7 @@ and its delta. What the functions protect, and what they do not, is in docs/how-
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -56,14 +57,29 @@ from dfprivacy.engine.terms import (
 )
 from dfprivacy.errors import EngineError, UnknownArgumentError
 from dfprivacy.errors import close as _close
-from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
+from dfprivacy.measurement.linear import (
+    WHOLE,
+    Above,
+    Distinct,
+    Equal,
+    OnGrid,
+    Product,
+    Source,
+    Term,
+)
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.calls import MOST_POSITIONAL_EPSILON
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, functions, list_forms
-from dfprivacy.statistics.linear import LinearPart
-from sql_udfs.checks import CHECK, CONSTANT, is_ranked
-from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
+from sql_udfs.python_functions import (
+    CHECK,
+    CONSTANT,
+    finalizer,
+    finalizers,
+    is_ranked,
+    is_summed,
+    part_for,
+)
 
 __all__ = ["register"]
 
@@ -158,12 +174,16 @@ def register(
         ) from None
     for function in (CHECK, CONSTANT, *finalizers()):
         function.create(connection)
-    create_macros(connection, Defaults(default, level, _adder(connection), limit))
-    connection.execute(f"CREATE OR REPLACE TEMP MACRO dp_epsilon() AS {duckdb_double(default)}")
+    defaults = Defaults(*map(duckdb_double, (default, level, limit)), _find_adder(connection))
+    create_macros(connection, defaults)
+    connection.execute(f"CREATE OR REPLACE TEMP MACRO dp_epsilon() AS {defaults.epsilon}")
 
 
-def _adder(connection: duckdb.DuckDBPyConnection) -> str:
-    """Name what adds up integers: in 64 bits, where DuckDB lets others than itself do so."""
+def _find_adder(connection: duckdb.DuckDBPyConnection) -> str:
+    """Name what adds up integers: in 64 bits, where DuckDB lets others than itself do so.
+
+    Integers of fewer than 2**33 rows fit.
+    """
     try:
         connection.execute("SELECT sum_no_overflow(0)")
     except duckdb.Error:
@@ -186,21 +206,17 @@ def _unknown(name: str) -> UnknownArgumentError:
     )
 
 
-Forms = list[tuple[str, str]]
-"""The parameters of each overload of a macro, and its body."""
-
-
 @dataclass(frozen=True)
 class Defaults:
-    """Defaults in a connection's macros: the epsilon of a call that names none, and a level.
+    """SQL of what macros hold: the epsilon of a call that names none, a level, and a limit.
 
-    The `adder` is the aggregate that adds up integers: of fewer than 2**33 rows they fit 64 bits.
+    The `adder` is the aggregate that adds up integers.
     """
 
-    epsilon: float
-    level: float
+    epsilon: str
+    level: str
+    max_epsilon: str
     adder: str
-    max_epsilon: float
 
 
 _ROW = "dfprivacy_on_grid(x, call, numbers, path, checked_path)"
@@ -226,10 +242,16 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
         for name, forms in _macros(defaults, tuple(functions().items())).items():
             create(name, ", ".join(f"({parameters}) AS {body}" for parameters, body in forms))
     finally:  # no stand-in stays, whatever has failed
-        create(_ROW, f"AS {_row_on_grid()}")
+        paths = {"origin": "path", "inverse_step": "checked_path", "first": "path", "last": "path"}
+        numbers = (_number("call, numbers", f"{path} || '.grid.{n}'") for n, path in paths.items())
+        grid = duckdb_on_grid(_real("x"), GridText(*numbers))
+        create(_ROW, f"AS TRY_CAST({grid} AS INTEGER)")
         create(CHECK.name, "(call, about, types, numbers) AS 'checked'")
+        # DuckDB reads the name of a struct's field while it binds: the check runs then, whatever
+        # the rows, and refuses what is no constant. The optimizer leaves the value alone.
+        check = f"{CHECK.name}(call, about, types, numbers)"
         try:
-            create(_CHECKED, f"AS {_build_checked_value()}")
+            create(_CHECKED, f"AS struct_extract({{'checked': value}}, {check})")
         finally:
             connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
@@ -243,41 +265,36 @@ _OF_DUCKDB = re.compile(
 @lru_cache(maxsize=4)  # a large text, which the next connection may want again
 def _macros(
     defaults: Defaults, statistics: tuple[tuple[str, type[Statistic]], ...]
-) -> dict[str, Forms]:
-    """Return the bodies of every macro, of the statistics that are registered."""
-    epsilon = duckdb_double(defaults.epsilon)
-    values = f"[[{_real('delta')}], [{_real('epsilon')}], [{duckdb_double(defaults.max_epsilon)}]]"
+) -> dict[str, list[tuple[str, str]]]:
+    """Return every macro of the statistics that are registered: parameters and body by overload."""
+    values = f"[[{_real('delta')}], [{_real('epsilon')}], [{defaults.max_epsilon}]]"
     types = "CAST([] AS VARCHAR[]), [typeof(delta), typeof(epsilon), 'DOUBLE']"
     delta = _add_check(_real("delta"), f"'dp_keep', {types}, {values}")
     body = _by_group(f"dfprivacy_keep(count(*), {delta}, {_real('epsilon')})")
-    macros = {"dp_keep": [(f"delta, epsilon := {epsilon}", body)]}
+    macros = {"dp_keep": [(f"delta, epsilon := {defaults.epsilon}", body)]}
     for name, statistic in statistics:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
             macros[f"{name}{suffix}"] = [
-                (_parameters(form, defaults), _body(name, form, suffix, defaults))
-                for form in list_forms(statistic)
+                _write_overload(name, form, suffix, defaults) for form in list_forms(statistic)
             ]
     return macros
 
 
-def _parameters(form: Form, defaults: Defaults) -> str:
-    """Return the parameters of a form; epsilon comes last, and has the connection's default."""
-    if form.about_rows:
-        return ""
-    epsilon = f"epsilon := {duckdb_double(defaults.epsilon)}"
-    return ", ".join([*form.columns, *form.constants, epsilon])
-
-
-def _body(name: str, form: Form, suffix: str, defaults: Defaults) -> str:
+def _write_overload(name: str, form: Form, suffix: str, defaults: Defaults) -> tuple[str, str]:
+    """Return the parameters of a form and its body. Epsilon comes last, and has a default."""
     constants = [_constant(form, constant) for constant in form.constants]
-    limit = duckdb_double(defaults.max_epsilon)
-    epsilon = duckdb_double(defaults.epsilon) if form.about_rows else "epsilon"
-    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], limit)
+    if form.about_rows:
+        parameters, epsilon, loss = "", defaults.epsilon, defaults.epsilon
+    else:
+        default = f"epsilon := {defaults.epsilon}"
+        parameters = ", ".join([*form.columns, *form.constants, default])
+        epsilon, loss = "epsilon", _real("epsilon")
+    check = _write_check(f"{name}{suffix}", form, epsilon, defaults.max_epsilon)
     part = part_for(form, suffix)
     if is_summed(form):
-        measured = _sums(name, form, part, constants, check, adder=defaults.adder)
+        measured = _sums(name, form, part.vectors.linears[0].source, check, defaults.adder)
         if not part.columns:
-            epsilon = _add_check(_real(epsilon), check)
+            loss = _add_check(_real(epsilon), check)
     elif len(form.columns) > 1:
         first, *others = form.columns
         fields = [f"{first} := {_add_check(_real(first), check)}"]
@@ -287,9 +304,8 @@ def _body(name: str, form: Form, suffix: str, defaults: Defaults) -> str:
         measured = [f"list({_add_check(_real('x'), check)})"]
         if is_ranked(form):
             measured.append(f"bool_or({_WHOLE})")
-    level = [duckdb_double(defaults.level)] if suffix else []
-    arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
-    return _by_group(f"{finalizer(form, suffix)}({', '.join(arguments)})")
+    arguments = [*measured, *constants, loss, *([defaults.level] if suffix else [])]
+    return parameters, _by_group(f"{finalizer(form, suffix)}({', '.join(arguments)})")
 
 
 def _by_group(answer: str) -> str:
@@ -317,51 +333,40 @@ def _add_check(value: str, check: str) -> str:
     return f"dfprivacy_checked({value}, {check})" if check else value
 
 
-def _build_checked_value() -> str:
-    """Return the body of the macro that checks.
-
-    DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
-    rows, and an argument that is not a constant is refused. The optimizer leaves the value alone.
-    """
-    return f"struct_extract({{'checked': value}}, {CHECK.name}(call, about, types, numbers))"
-
-
-def _check(name: str, form: Form, arguments: list[str], limit: str) -> str:
+def _write_check(name: str, form: Form, epsilon: str, limit: str) -> str:
     """Write the arguments of a check: the types as written, and the values as lists of numbers.
 
     The last of them is the `limit` of epsilon.
     """
+    arguments = [*form.constants, epsilon]
     about = ", ".join(f"typeof({column})" for column in form.columns)
-    types = ", ".join(f"typeof({argument})" for argument in arguments)
-    values = ", ".join(
-        value if form.is_list(argument) else f"[{value}]"
-        for argument, value in ((argument, _constant(form, argument)) for argument in arguments)
-    )
-    types, values = f"{types}, 'DOUBLE'", f"{values}, [{limit}]"
+    types = ", ".join([*(f"typeof({argument})" for argument in arguments), "'DOUBLE'"])
+    values = ", ".join([*_list_values(form, arguments), f"[{limit}]"])
     return f"'{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}]"
 
 
-def _sums(
-    name: str, form: Form, part: LinearPart, constants: list[str], check: str, *, adder: str
-) -> list[str]:
+def _list_values(form: Form, arguments: Sequence[str]) -> list[str]:
+    """Write each constant as a list of numbers, which some are already."""
+    values = [(_constant(form, argument), form.is_list(argument)) for argument in arguments]
+    return [value if is_list else f"[{value}]" for value, is_list in values]
+
+
+def _sums(name: str, form: Form, source: Source, check: str, adder: str) -> list[str]:
     """Return the sums that a linear statistic needs: the rows first."""
-    source = part.vectors.linears[0].source
+    terms = source.terms
     if not source.columns:
         return ["count(*)"]
-    if not source.terms or isinstance(source.terms[0], Distinct):
+    if not terms or isinstance(terms[0], Distinct):
         value = _real("x")
         there = (
             f"x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') OR {duckdb_number(value)})"
         )
         rows = f"count(CASE WHEN {_add_check(there, check)} THEN 1 END)"
         return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.categories)]
-    arguments = f"[{', '.join(value if form.is_list(n) else f'[{value}]' for n, value in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
-    arguments = f"'{name}', {arguments}"
-    written = [_term(term, f"{index}", arguments) for index, term in enumerate(source.terms)]
-    checked = _term(
-        source.terms[0], "0", arguments, check
-    ).row  # the same to DuckDB, and checked once
-    return [f"count({checked})", *(f"TRY_CAST({term.total(adder)} AS BIGINT)" for term in written)]
+    arguments = f"'{name}', [{', '.join(_list_values(form, form.constants))}]"
+    sums = [_term(term, f"{index}", arguments).total(adder) for index, term in enumerate(terms)]
+    checked = _term(terms[0], "0", arguments, check).row  # the same to DuckDB, and checked once
+    return [f"count({checked})", *(f"TRY_CAST({total} AS BIGINT)" for total in sums)]
 
 
 class _Term(NamedTuple):
@@ -413,13 +418,6 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
 def _number(arguments: str, path: str) -> str:
     """Return SQL of a number of the terms of a call, at a path from its arguments."""
     return f"{CONSTANT.name}({arguments}, {path})"
-
-
-def _row_on_grid() -> str:
-    """Return the body of the macro of a row's integer."""
-    paths = {"origin": "path", "inverse_step": "checked_path", "first": "path", "last": "path"}
-    numbers = (_number("call, numbers", f"{path} || '.grid.{n}'") for n, path in paths.items())
-    return f"TRY_CAST({duckdb_on_grid(_real('x'), GridText(*numbers))} AS INTEGER)"
 
 
 _close(globals())
