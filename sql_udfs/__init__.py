@@ -141,9 +141,9 @@ def register(
     Each dp_* call is epsilon-differentially private for adding or removing one row, on its own;
     several calls add up. The noise is the exact discrete Laplace noise of the frame API, added to
     the same integers; quantiles are selected as there. Functions without bounds keep the values
-    of all groups in memory while they run, 8 bytes each, and those of two columns both values;
-    others with bounds keep sums only. Of large tables `dfp.sql(..., con=con)` answers without
-    bounds in a fraction of the time, since it needs no lists.
+    of all groups in memory while they run, 8 bytes each; others with bounds keep sums only. Of
+    large tables `dfp.sql(..., con=con)` answers without bounds in a fraction of the time, since it
+    needs no lists.
 
     Examples
     --------
@@ -174,7 +174,9 @@ def register(
         ) from None
     for function in (CHECK, CONSTANT, *finalizers()):
         function.create(connection)
-    defaults = Defaults(*map(duckdb_double, (default, level, limit)), _find_adder(connection))
+    texts = {"epsilon": default, "level": level, "max_epsilon": limit}
+    numbers = {name: duckdb_double(number) for name, number in texts.items()}
+    defaults = Defaults(**numbers, adder=_find_adder(connection))
     create_macros(connection, defaults)
     connection.execute(f"CREATE OR REPLACE TEMP MACRO dp_epsilon() AS {defaults.epsilon}")
 
@@ -295,11 +297,6 @@ def _write_overload(name: str, form: Form, suffix: str, defaults: Defaults) -> t
         measured = _sums(name, form, part.vectors.linears[0].source, check, defaults.adder)
         if not part.columns:
             loss = _add_check(_real(epsilon), check)
-    elif len(form.columns) > 1:
-        first, *others = form.columns
-        fields = [f"{first} := {_add_check(_real(first), check)}"]
-        fields += [f"{column} := {_real(column)}" for column in others]
-        measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
         measured = [f"list({_add_check(_real('x'), check)})"]
         if is_ranked(form):
@@ -364,8 +361,16 @@ def _sums(name: str, form: Form, source: Source, check: str, adder: str) -> list
         rows = f"count(CASE WHEN {_add_check(there, check)} THEN 1 END)"
         return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.categories)]
     arguments = f"'{name}', [{', '.join(_list_values(form, form.constants))}]"
-    sums = [_term(term, f"{index}", arguments).total(adder) for index, term in enumerate(terms)]
-    checked = _term(terms[0], "0", arguments, check).row  # the same to DuckDB, and checked once
+
+    def write_row(index: int, check: str = "") -> _Term:
+        """Write a row's integer where the columns that its term does not read hold a value, too."""
+        row = _term(terms[index], f"{index}", arguments, check)
+        others = [_real(column) for column in form.columns if column not in terms[index].columns]
+        condition = " AND ".join(map(duckdb_number, others))
+        return row._replace(row=f"CASE WHEN {condition} THEN {row.row} END") if others else row
+
+    sums = [write_row(index).total(adder) for index in range(len(terms))]
+    checked = write_row(0, check).row  # the same to DuckDB, and checked once
     return [f"count({checked})", *(f"TRY_CAST({total} AS BIGINT)" for total in sums)]
 
 
@@ -407,11 +412,12 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
         return _Term(f"CASE WHEN {_add_check('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
     if isinstance(term, Above):
         return _Term(
-            duckdb_above(_real("x"), _add_check(number("threshold"), check)), weight=term.weight
+            duckdb_above(_real(str(term.column)), _add_check(number("threshold"), check)),
+            weight=term.weight,
         )
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
     written = f"'{path}'"
-    row = f"dfprivacy_on_grid(x, {arguments}, {written}, {_add_check(written, check)})"
+    row = f"dfprivacy_on_grid({term.column}, {arguments}, {written}, {_add_check(written, check)})"
     return _Term(row, f"({number('grid.first')} + {number('grid.last')})")
 
 

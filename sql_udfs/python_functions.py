@@ -285,8 +285,8 @@ CONSTANT = Function(
 
 
 def is_summed(form: Form) -> bool:
-    """Check whether DuckDB adds up the input of a form; else it collects values, or pairs."""
-    return isinstance(form.part, LinearPart) and len(form.columns) < 2
+    """Check whether DuckDB adds up the input of a form; else it collects values."""
+    return isinstance(form.part, LinearPart)
 
 
 def finalizer(form: Form, suffix: str = "") -> str:
@@ -308,6 +308,7 @@ def read_setting(column: Column) -> Any:
     InvalidQuestionError
         When it is not the same in every row.
     """
+    value: Any
     if pa.types.is_list(column.type):
         values = column.to_pylist()
         is_constant, value = all(value == values[0] for value in values), tuple(values[0])
@@ -358,8 +359,7 @@ def compute_answers(
     part = _part(form, values, suffix)
     if isinstance(part, LinearPart):
         source = part.vectors.linears[0].source
-        add = whole_sums if is_summed(form) else pair_sums
-        sums = add(measured, source)
+        sums = whole_sums(measured, source)
         table = pa.table(sums, names=[sum_name(0, index) for index in range(len(sums))])
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).check_rows())
         (answers,) = exact.answer(loss, None).answers.values()
@@ -386,9 +386,7 @@ def build_finalizer(form: Form, suffix: str) -> Function:
         terms = part_for(form, suffix).vectors.linears[0].source.terms
         inputs = ("BIGINT",) * (1 + len(terms))
     else:
-        pairs = f"STRUCT({', '.join(f'{column} DOUBLE' for column in form.columns)})[]"
-        values = "DOUBLE[]" if len(form.columns) < 2 else pairs
-        inputs = (values, "BOOLEAN") if is_ranked(form) else (values,)
+        inputs = ("DOUBLE[]", "BOOLEAN") if is_ranked(form) else ("DOUBLE[]",)
 
     def answer(*columns: Column) -> Any:
         settings = columns[len(inputs) :]
@@ -491,9 +489,6 @@ def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
     return answer_chunk
 
 
-_PAIRS = 2**16
-
-
 def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
     """Return the rows and the sums of each group, where DuckDB has added up doubled integers.
 
@@ -505,38 +500,6 @@ def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
             half, odd = divmod(term.minimum + term.maximum, 2)
             totals[index] = (totals[index] + odd * rows >> 1) + half * rows
     return [rows, *totals]
-
-
-def pair_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
-    """Return the rows of each list that hold a value in every column, and the sums of the terms."""
-    (lists,) = measured
-    sizes = _sizes(lists)
-    pairs = lists.combine_chunks().flatten()
-    ends, columns = np.cumsum(sizes), list(map(str, source.columns))
-    totals = np.zeros((1 + len(source.terms), len(sizes)), dtype=np.int64)
-    for start in range(0, len(pairs), _PAIRS):
-        block = pairs.slice(start, _PAIRS)
-        columns_of_block = np.stack(
-            [
-                np.asarray(block.field(column).to_numpy(zero_copy_only=False), dtype=np.float64)
-                for column in columns
-            ]
-        )
-        there = ~np.isnan(columns_of_block).any(axis=0)
-        stop = start + len(block)
-        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
-        inner = np.clip(ends[first : last + 1], None, stop)
-        group = np.repeat(np.arange(first, last + 1), np.diff(inner, prepend=start))[there]
-        if not len(group):
-            continue
-        values = dict(zip(source.columns, columns_of_block[:, there], strict=True))
-        span = slice(group[0], group[-1] + 1)
-        index, size = group - group[0], group[-1] + 1 - group[0]
-        totals[0, span] += np.bincount(index, minlength=size)
-        for total, term in zip(totals[1:], source.terms, strict=True):
-            # whole numbers below 2**30, 2**16 of them: floats add them up exactly
-            total[span] += np.bincount(index, term.of(values), size).astype(np.int64)
-    return [*totals]
 
 
 def _sizes(lists: Column) -> Integers:
