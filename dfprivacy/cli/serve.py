@@ -23,7 +23,6 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     UnsupportedFrameError,
 )
-from dfprivacy.server.review import ReviewQueue
 from dfprivacy.server.users import NOBODY, Verifier, make_password, read_users, write_users
 
 
@@ -159,7 +158,7 @@ def decide(
 ) -> None:
     """Approve or reject a statement."""
     state = "approved" if context.info_name == "approve" else "rejected"
-    entry = ReviewQueue(policy.ledger).decide(number, state)
+    entry = policy.reviews.decide(number, state)
     typer.echo(_escape("{number} of {analyst} is {state}: {statement}".format(**entry)))
 
 
@@ -171,7 +170,7 @@ def show_log(
 ) -> None:
     """Show who asked which statement, its price and its outcome."""
     if waiting:
-        for entry in ReviewQueue(policy.ledger).read():
+        for entry in policy.reviews.read():
             if entry["state"] == "waiting":
                 typer.echo(_escape("{number} {analyst} {epsilon:g} {statement}".format(**entry)))
         return

@@ -469,11 +469,8 @@ def _write_binary(row: list[bytes | None]) -> bytes:
 
 
 def _write_text(row: list[bytes | None]) -> bytes:
-    return b"\t".join(map(_escape_cell, row)) + b"\n"
-
-
-def _escape_cell(cell: bytes | None) -> bytes:
-    return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
+    cells = ("\\N" if cell is None else cell.decode().translate(_ESCAPES) for cell in row)
+    return "\t".join(cells).encode() + b"\n"
 
 
 def _find_oids(answer: Answer) -> Sequence[int] | None:

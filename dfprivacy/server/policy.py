@@ -1,11 +1,13 @@
-"""Read the policy of a server: datasets, budgets, analysts and limits, in one file of the owner."""
+"""Read what the owner of a server has decided: its policy, in one file, and approvals."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
 import ipaddress
-from contextlib import suppress
+import os
+import sqlite3
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,25 +20,21 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 
-from dfprivacy.errors import EngineError, InvalidDescriptionError
+from dfprivacy.errors import (
+    EngineError,
+    InvalidDescriptionError,
+    InvalidQuestionError,
+    LedgerFileError,
+)
 
 Positive = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
-
-
+File = Annotated[Path, AfterValidator(lambda path, info: (info.context or Path()) / path)]
+"""A path that counts from the folder of the policy's file."""
 _RESERVED_NAMES = {"information_schema", "main", "memory", "pg_catalog", "system", "temp"}
-
-
-def _resolve_path(path: Path, information: ValidationInfo) -> Path:
-    """Make a path absolute, from the folder of the policy's file."""
-    return (information.context or Path()) / path
-
-
-File = Annotated[Path, AfterValidator(_resolve_path)]
 
 
 class _Part(BaseModel):
@@ -205,9 +203,59 @@ class Policy(_Part):
         return self.datasets[dataset].ledger or self.ledger
 
     @property
+    def reviews(self) -> ReviewQueue:
+        """The statements that wait for the owner's approval, in a file beside the ledger."""
+        return ReviewQueue(self.ledger.with_name(f"{self.ledger.name}-review.db"))
+
+    @property
     def has_expired(self) -> bool:
         """Check whether the last day of the policy is over."""
         return self.expires is not None and dt.datetime.now(dt.UTC).date() > self.expires
+
+
+class ReviewQueue:
+    """Statements by number, and what the owner decided. Processes may share the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, change: str = "", *values: object) -> list[sqlite3.Row]:
+        """Return all statements, after a change if one is named."""
+        with suppress(OSError, sqlite3.Error):
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            with closing(sqlite3.connect(self._path)) as connection, connection:
+                connection.row_factory = sqlite3.Row
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY, analyst, "
+                    "dataset, statement, epsilon, state DEFAULT 'waiting', "
+                    "UNIQUE (analyst, dataset, statement, epsilon))"
+                )
+                connection.execute(change, values)
+                return connection.execute(
+                    "SELECT number, analyst, dataset, statement, epsilon, state FROM waiting "
+                    "ORDER BY number"
+                ).fetchall()
+        raise LedgerFileError(
+            f"the list of statements for review, {self._path.name!r}, can't be read or written",
+            hint="ask again; if it is damaged, the owner moves it away, and a new list begins",
+        )
+
+    def add(self, *values: object) -> sqlite3.Row:
+        """Return the entry of an analyst's statement, which is appended unless it is there."""
+        insert = "INSERT OR IGNORE INTO waiting (analyst, dataset, statement, epsilon) VALUES "
+        return next(
+            row for row in self.read(f"{insert} (?, ?, ?, ?)", *values) if row[1:5] == values
+        )
+
+    def decide(self, number: int, state: str) -> sqlite3.Row:
+        """Approve or reject a statement."""
+        for entry in self.read("UPDATE waiting SET state = ? WHERE number = ?", state, number):
+            if entry["number"] == number:
+                return entry
+        raise InvalidQuestionError(
+            f"no statement waits under the number {number}",
+            hint="dfprivacy serve log POLICY --waiting lists them",
+        )
 
 
 def read_policy(path: Path) -> Policy:

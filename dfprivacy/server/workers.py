@@ -32,7 +32,6 @@ from dfprivacy.errors import (
 )
 from dfprivacy.server.catalog import Answer, make_database
 from dfprivacy.server.policy import Dataset, Limits, Policy, build_unopened_error
-from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.gate import replace_columns, write_durations
 from dfprivacy.statements.interface import connect, with_constants
 from dfprivacy.statements.rules import nearly
@@ -143,8 +142,7 @@ class DatasetReader:
         """Refuse a dear statement that the owner has not approved."""
         if self.policy.review is None or price <= self.policy.review.above:
             return
-        queue = ReviewQueue(self.policy.ledger)
-        entry = queue.add(analyst, self.name, statement, price)
+        entry = self.policy.reviews.add(analyst, self.name, statement, price)
         if entry["state"] != "approved":
             state = "was rejected" if entry["state"] == "rejected" else "waits for approval"
             raise ServerError(
