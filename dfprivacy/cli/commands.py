@@ -157,34 +157,28 @@ def _command(
     def run(file: Path, **values: Any) -> None:
         with session(values):
             chosen = {name: values[name] for name in parameters if values[name] is not None}
-            bounds = {}
+            source, name, by, bounds = build_source(file, values), "count", values.get("by"), {}
             if isinstance(chosen.get("bounds"), list):  # of several columns by name
                 bounds = _bounds(chosen.pop("bounds"))
             if "value" in chosen and not values["explain"]:
-                source = build_source(file, values)
                 chosen["value"] = type_value(source, chosen["column"], chosen["value"])
-            question, name, by = _build_question(kind, chosen), "count", None
-            if isinstance(question, Crosstab):
-                by = [str(question.index), str(question.columns)]
-            elif isinstance(question, Statistic):  # by its column, unless that name is taken
-                names = [*(values["by"] or ()), *(_COLUMNS_OF_ANSWERS if question.columns else ())]
+            if kind is Histogram:
+                question: Any = build_histogram(edges=chosen.pop("edge", None), **chosen)
+            elif kind is Crosstab:
+                by, is_rounded = [chosen["index"], chosen["columns"]], chosen["rounded"]
+                del chosen["long"], chosen["rounded"]
+                question = Crosstab(**chosen, rounded="integer" if is_rounded else None)
+            else:
+                question = kind(**chosen)
+            if isinstance(question, Statistic):  # by its column, unless that name is taken
+                names = [*(by or ()), *(_COLUMNS_OF_ANSWERS if question.columns else ())]
                 name = str(question.full_name if question.name in names else question.name)
-            answer(build_spec(file, values, {name: question}, by=by, bounds=bounds), values)
+            answer(build_spec(source, values, {name: question}, by, bounds), values)
 
-    run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*help_)
+    run.__doc__, example = help_
     hidden = {*without, *([] if kind.has_interval else ["interval", "population"])}
     names = [name for name in SHARED if name not in hidden]
-    return with_options(*names, special=parameters.values())(run)
-
-
-def _build_question(kind: type[Any], chosen: dict[str, Any]) -> Any:
-    """Return a question with the arguments of its command."""
-    if kind is Histogram:
-        return build_histogram(edges=chosen.pop("edge", None), **chosen)
-    if kind is Crosstab:
-        chosen.pop("long")
-        chosen["rounded"] = "integer" if chosen["rounded"] else None
-    return kind(**chosen)
+    return with_options(*names, special=parameters.values(), example=example)(run)
 
 
 _COLUMNS_OF_ANSWERS = (*ENDS, NOTE, "count", "quantile")
@@ -255,25 +249,23 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
     return numbers
 
 
-@with_options(*SHARED, special=(*_BOUNDS, *map(_question_option, STATISTICS.values())))
+@with_options(
+    *SHARED,
+    special=(*_BOUNDS, *map(_question_option, STATISTICS.values())),
+    example="agg flights.csv --count --mean delay --bounds delay=-60,240",
+)
 def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
-    """Answer several questions under one epsilon.
-
-    [bold]Example[/bold]
-
-    dfprivacy agg flights.csv --count --mean delay --bounds delay=-60,240
-    """
+    """Answer several questions under one epsilon."""
     with session(values):
         ends, source, questions = _bounds(bounds), build_source(file, values), list[Statistic]()
         for kind, statistic in STATISTICS.items():
             texts = values.get(f"ask_{kind}") or ()
-            questions += (
-                [statistic()]
-                if texts is True
-                else [_question(statistic, text, source) for text in texts]
-            )
+            if texts is True:
+                questions.append(statistic())
+            else:
+                questions += [_question(statistic, text, source) for text in texts]
         named = questions_by_name(questions, {}, Terms(bounds={**ends}))
-        answer(build_spec(file, values, named, bounds=ends), values)
+        answer(build_spec(source, values, named, values["by"], ends), values)
 
 
 @with_options(
@@ -287,15 +279,11 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
             public, bounds.
         --intervals (flag): Show the interval behind each answer.
         """),
+    example='sql "SELECT carrier, dp_mean(delay, -60, 240) FROM flights GROUP BY carrier"\n'
+    "--table flights=flights.csv --delta 1e-6",
 )
 def sql(query: str, *, table: list[str] | None, database: Path | None, **values: Any) -> None:
-    """Answer one SQL statement privately.
-
-    [bold]Example[/bold]
-
-    dfprivacy sql "SELECT carrier, dp_mean(delay, -60, 240) FROM flights GROUP BY carrier"
-    --table flights=flights.csv --delta 1e-6
-    """
+    """Answer one SQL statement privately."""
     with session(values):
         refusal = InvalidQuestionError(
             "a statement reads files that --table names, each under a name of its own, or one "
@@ -321,28 +309,21 @@ def build_source(file: Path | None, values: Mapping[str, Any], **fields: Any) ->
 
 
 def build_spec(
-    file: Path,
+    source: Source,
     values: Mapping[str, Any],
     questions: Mapping[str, Question],
-    *,
-    by: Sequence[str] | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
+    by: Sequence[str] | None,
+    bounds: Mapping[str, tuple[float, float]],
 ) -> ReleaseSpec:
     """Return the release of questions that options describe; nothing is read.
 
     Keys are of the columns of `by`, and of the column whose values are counted.
     """
-    by = tuple(values.get("by") or () if by is None else by)
+    by, keys = tuple(by or ()), values.get("keys")
     counted = [str(q.column) for q in questions.values() if isinstance(q, Frequencies)]
-    keys = values.get("keys")
-    return _build_release(
-        build_source(file, values),
-        split_keys([*by, *counted], keys) if keys else None,
-        values,
-        by=by,
-        questions=dict(questions),
-        bounds=dict(bounds or {}),
-    )
+    keys = split_keys([*by, *counted], keys) if keys else None
+    fields: dict[str, Any] = {"by": by, "questions": dict(questions), "bounds": dict(bounds)}
+    return _build_release(source, keys, values, **fields)
 
 
 def _build_release(

@@ -37,14 +37,16 @@ ledger_app = typer.Typer(
 )
 
 
-def _command(text: str = "") -> Callable[[Command], Command]:
-    """Add a command about the ledger in a file, with options from lines of text."""
-    parameters = options("FILE (path): The ledger's file.\n" + inspect.cleandoc(text))
-    give = with_options(special=parameters)
+def _command(text: str) -> Callable[[Command], Command]:
+    """Add a command about a ledger's file: the text is an example, and options line by line."""
+    example, _, lines = inspect.cleandoc(text).partition("\n")
+    parameters = options(f"FILE (path): The ledger's file.\n{lines}")
+    give = with_options(special=parameters, example=f"ledger {example}")
     return lambda run: ledger_app.command()(give(run))
 
 
 @_command("""
+    create budget.db --epsilon 10 --delta 1e-6
     --epsilon (number): Total budget of each dataset.
     --rho (number): The budget in zCDP, instead of --epsilon.
     --delta (number): Total delta of each dataset, for secret group keys, e.g. 1e-6.
@@ -52,12 +54,7 @@ def _command(text: str = "") -> Callable[[Command], Command]:
     --strict (flag): Refuse datasets that were not announced.
     """)
 def create(file: Path, **budget: Any) -> None:
-    """Make a ledger: a file that keeps a privacy budget for each dataset.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger create budget.db --epsilon 10 --delta 1e-6
-    """
+    """Make a ledger: a file that keeps a privacy budget for each dataset."""
     if budget["epsilon"] is None and budget["rho"] is None:
         raise InvalidLossError("a ledger needs a budget", hint="add --epsilon 10 --delta 1e-6")
     if file.exists():
@@ -69,23 +66,20 @@ def create(file: Path, **budget: Any) -> None:
 
 
 @_command("""
+    announce budget.db visits --periods month
     DATASET (text): The name of the data.
     --periods (text): Open an account for each year, month, week or day of the data. The budget
         then protects a unit's rows of one period.
     """)
 def announce(file: Path, dataset: str, *, periods: str | None) -> None:
-    """Open the account of a dataset, or one for each period of its data.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger announce budget.db visits --periods month
-    """
+    """Open the account of a dataset, or one for each period of its data."""
     Ledger(file).announce(dataset, periods=periods)
     accounts = "" if periods is None else f", an account for each {periods} of its data"
     show_line(Console(), f"Announced {dataset}{accounts}")
 
 
 @_command("""
+    allow budget.db flights ann --epsilon 3
     DATASET (text): The name of the data.
     ANALYST (text): The analyst's name.
     --epsilon (number): Total budget of the analyst.
@@ -93,25 +87,15 @@ def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     --delta (number): Delta of the analyst. All of the budget's by default.
     """)
 def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
-    """Give an analyst a part of a dataset's budget, or of each period's budget.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger allow budget.db flights ann --epsilon 3
-    """
+    """Give an analyst a part of a dataset's budget, or of each period's budget."""
     Ledger(file).allow(analyst, dataset, **part)
     amount = Budget(part["epsilon"], part["rho"], part["delta"] or 0.0).text()
     show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
-@_command()
+@_command("show budget.db")
 def show(file: Path) -> None:
-    """Show the remaining budget of each dataset, and its charges.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger show budget.db
-    """
+    """Show the remaining budget of each dataset, and its charges."""
     ledger, console = Ledger(file), Console()
     show_line(console, f"{file}: {_describe_ledger(ledger)}")
     names = ledger.datasets()
@@ -150,6 +134,7 @@ def show(file: Path) -> None:
 
 
 @_command("""
+    report budget.db -o report.html
     --output -o FILE.html (path, report.html): The file to write.
     --delta (number): Quote epsilons at this delta, e.g. 1e-6.
     """)
@@ -157,27 +142,19 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
     """Write a ledger as one HTML page: charges, remaining budgets and the promise.
 
     The page needs no network.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger report budget.db -o report.html
     """
     written = Ledger(file).report(output, delta=delta)
     show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
 
 
 @_command("""
+    statement budget.db flights -o flights.md
     DATASET (text): The name of the data.
     --output -o FILE.md (path): The file to write, instead of the terminal.
     --delta (number): Quote epsilons at this delta, e.g. 1e-6.
     """)
 def statement(file: Path, dataset: str, *, output: Path | None, delta: float | None) -> None:
-    """Write a statement in the terms of NIST SP 800-226, with fields to fill in.
-
-    [bold]Example[/bold]
-
-    dfprivacy ledger statement budget.db flights -o flights.md
-    """
+    """Write a statement in the terms of NIST SP 800-226, with fields to fill in."""
     text = write_statement(Ledger(file), dataset, delta)
     if output is None:
         typer.echo(text, nl=False)

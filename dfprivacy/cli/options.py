@@ -30,7 +30,6 @@ _TYPES: dict[str, Any] = {
     "pair": tuple[float, float],
     "texts": list[str],
     "numbers": list[float],
-    "paths": list[Path],
 }
 _LINE = re.compile(
     r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))?(?: \((?P<type>[\w|]+)"
@@ -192,12 +191,16 @@ _SHARED = options("""
 SHARED = {parameter.name: parameter for parameter in _SHARED}
 
 
-def with_options(*names: str, special: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
-    """Give a command its `special` options, then shared ones by name."""
+def with_options(
+    *names: str, special: Iterable[inspect.Parameter] = (), example: str = ""
+) -> Callable[[Run], Run]:
+    """Give a command its `special` options, shared ones by name, and an example in its help."""
     parameters = [*special, *(SHARED[name] for name in names)]
     parameters.sort(key=lambda parameter: (parameter.kind, parameter is not SHARED.get("file")))
 
     def decorate(run: Run) -> Run:
+        purpose = inspect.cleandoc(run.__doc__ or "")
+        run.__doc__ = f"{purpose}\n\n[bold]Example[/bold]\n\ndfprivacy {example}"
         run.__annotations__ = {item.name: item.annotation for item in parameters}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run

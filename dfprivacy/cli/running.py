@@ -1,4 +1,4 @@
-"""Make the releases of a job file: checked together, each charged once, kept and written.
+"""Make the releases of a job file: all checked before anything runs, each charged once and kept.
 
 The only things that leave a run are released tables that a ledger has kept, and what the job file
 says about them (docs/how-to/etl.md). Files are written wholly or not at all, tables in one
@@ -8,15 +8,18 @@ transaction; an output without a note of where it came from is never replaced.
 from __future__ import annotations
 
 import datetime as dt
+import fnmatch
 import json
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import duckdb
 import pyarrow as pa
@@ -45,15 +48,32 @@ from dfprivacy.cli.output import (
     show_lines,
     write_table,
 )
-from dfprivacy.cli.specs import JobRelease, Output, column_types, open_database, open_rows
+from dfprivacy.cli.specs import (
+    JobRelease,
+    Output,
+    Read,
+    as_list,
+    checking,
+    column_types,
+    open_database,
+    open_rows,
+    read_as,
+    require_kind,
+    spec,
+)
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import UTC, Engine, in_time_zone
 from dfprivacy.engine.files import list_source_files, quote
+from dfprivacy.engine.keys import type_constant
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
+    MOVED_ARGUMENTS,
     BudgetExceededError,
+    DPError,
     EngineSpaceError,
     InvalidDescriptionError,
+    InvalidKeysError,
+    InvalidQuestionError,
     LedgerFileError,
     MissingColumnError,
     OutputError,
@@ -64,12 +84,180 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.releasing import no_groups_note
 from dfprivacy.statements.rules import refuse
+from dfprivacy.statistics import Share
 
 if TYPE_CHECKING:
-    from dfprivacy.cli.job_files import JobFileContent
+    from pydantic import ValidationError
+
+    from dfprivacy.statements.yaml_files import At, Content, Faults
 
 _NOTE = ".provenance.json"
 _ESCAPED = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%./\\"})
+
+
+_SHARED = ("source", "unit", "budget")
+"""The fields at the top of a file that stand for those of every release."""
+
+
+@spec
+class JobSpec:
+    """A whole job file; what it says for all releases has been put into each."""
+
+    releases: dict[str, Annotated[Any, Read(lambda fields, at: read_as(JobRelease, fields, at))]]
+    parameters: Any = None
+    source: Any = None
+    unit: Any = None
+    budget: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise ValueError("there are no releases; write some by name")
+
+
+@dataclass(frozen=True)
+class JobFileContent:
+    """All releases of a job file, its content, and the parameters that it was read with."""
+
+    file: Path
+    content: Content
+    parameters: Mapping[str, str]
+    releases: Mapping[str, JobRelease]
+    faults: Faults
+
+    def require_types(self, name: str, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse public keys and constants that do not fit the declared types of their columns.
+
+        The fault names the line of the field, before anything is charged.
+        """
+        release = self.releases[name]
+        questions = self.content.value["releases"][name].get("questions", {})
+        try:
+            if release.keys is not None:
+                with checking("keys"):
+                    release.keys.for_query(types, release.by)
+            for title, question in release.numbers.items():
+                if isinstance(question, Share) and "value" in questions[title]:
+                    column, value = str(question.column), question.value
+                    with checking("questions", title, "value"):
+                        require_kind(column, value, types[column])
+                        type_constant(column, value, types[column], value)
+        except (InvalidKeysError, InvalidQuestionError) as error:
+            way = self.content.nearest(("releases", name, *error.__notes__))
+            _add_fault(self.faults, self.content, way, f"{error.message}; {error.hint}")
+        self.faults.require_none()
+
+
+def read_job_file(file: Path, parameters: Mapping[str, str]) -> JobFileContent:
+    """Return the content of a job file, with values for its parameters; no data are read.
+
+    Raises
+    ------
+    InvalidDescriptionError
+        With one line for each fault: the file, the line, the field, and what pydantic says of it.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 on first use
+
+    from dfprivacy.statements.yaml_files import Faults, read_content  # noqa: PLC0415 loads yaml
+
+    faults = Faults(file)
+    content = read_content(faults, parameters)
+    try:
+        job: JobSpec = read_as(JobSpec, _inherit_fields(content.value), file.absolute().parent)
+    except ValidationError as error:
+        _add_faults(faults, content, error)
+        faults.require_none()
+        raise
+    for at, what in _find_clashes(job.releases):
+        _add_fault(faults, content, at, what)
+    faults.require_none()
+    return JobFileContent(file, content, parameters, job.releases, faults)
+
+
+def _add_faults(faults: Faults, content: Content, error: ValidationError) -> None:
+    """Note all that pydantic has found, once for each field."""
+    noted = set()
+    for fault in error.errors(include_url=False):
+        loc, what = fault["loc"], fault["msg"].removeprefix("Value error, ")
+        reason = fault.get("ctx", {}).get("error")
+        if isinstance(reason, DPError):
+            what = reason.message
+        if fault["type"] == "extra_forbidden" and loc[-1] in MOVED_ARGUMENTS:
+            what = f"{what}; {MOVED_ARGUMENTS[loc[-1]]}"
+        at = (*loc, *getattr(reason, "__notes__", ()))
+        way, shared = content.nearest(at), content.nearest(at[2:])
+        if len(at) > 2 and len(shared) + 2 > len(way):  # the release has it from the top
+            way = shared
+        if fault["type"] == "missing":
+            way = (*way, loc[-1])
+        if way not in noted:
+            noted.add(way)
+            _add_fault(faults, content, way, what)
+
+
+def _add_fault(faults: Faults, content: Content, at: At, what: str) -> None:
+    path = ".".join(map(str, at))
+    faults.add(content.line(at), f"{path}: {what}" if path else what)
+
+
+def _inherit_fields(value: Any) -> Any:
+    """Return a job file whose releases have what the file says for all of them.
+
+    Lone items become lists, and a source that is a text is a file.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
+        return value
+    top = _without_nothing(value)
+    for fields in (top, *top["releases"].values()):
+        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
+            fields["source"] = {"file": fields["source"]}
+    shared = {name: top[name] for name in _SHARED if name in top}
+    for release in top["releases"].values():
+        if isinstance(release, dict):
+            for name in {"by", "outputs"} & {*release}:
+                release[name] = as_list(release[name])
+            budget, common = release.get("budget", {}), shared.get("budget")
+            if isinstance(common, dict) and isinstance(budget, dict):
+                losses = {"epsilon", "rho"} if {"epsilon", "rho"} & {*budget} else set()
+                inherited = {name: item for name, item in common.items() if name not in losses}
+                release["budget"] = {**inherited, **budget}
+            release |= {**shared, **release}
+    return top
+
+
+def _without_nothing(value: Any) -> Any:
+    """Return a value without fields that hold nothing, at any depth."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nothing(item) for name, item in value.items() if item is not None}
+
+
+def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]]:
+    """Find outputs that would overwrite one another, or what is read."""
+    names: dict[tuple[Path, str], str] = {}
+    read = {path.resolve() for release in releases.values() for path in release.source.paths}
+    for name, release in releases.items():
+        ledger = release.budget.ledger.path.resolve()
+        for number, output in enumerate(release.outputs):
+            path, table = output.path.resolve(), (output.table or "").lower()
+            fault = None
+            if (path, table) in names:
+                fault = f"the release {names[path, table]!r} writes there too"
+            elif (path in read and not table) or path == ledger:
+                fault = "the output is a file that is read"
+            elif any(_can_name(source, path) for source in read):
+                fault = "the output would be read as a source"
+            if fault is not None:
+                yield ("releases", name, "outputs", number), f"{output.text}: {fault}"
+            names.setdefault((path, table), name)
+
+
+def _can_name(source: Path, path: Path) -> bool:
+    """Check if a folder or pattern could name a path, whatever files there are by now."""
+    if not has_magic(str(source)):
+        return source in path.parents
+    parts = ["*" if "\\" in part else part for part in source.parts]  # engines read it differently
+    pattern = re.sub(r"/(\*\*/)+", "/*", Path(*parts).as_posix())
+    return fnmatch.fnmatchcase(path.as_posix(), pattern)
 
 
 @dataclass(frozen=True)
@@ -133,7 +321,7 @@ def _require_charge(job: JobFileContent, name: str, release: JobRelease) -> Char
                 )
         job.require_types(name, types)
     with open_rows(release.source, release.where) as rows:  # refuses a condition
-        return release.plan_under(release.terms, release.public_keys, rows).charge
+        return release.plan_under(release.terms, rows).charge
 
 
 def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) -> None:
@@ -167,7 +355,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
         print_answers(ReleasedQueryError(reason.decode(), released=tables))
     paid = ledger.find_payment()
     for output in release.outputs:
-        note = _note(job, step, output, paid)
+        note = _write_note(job, step, output, paid)
         put_file(name_note_file(output), partial(Path.write_text, data=note, encoding="utf-8"))
         write(answer, output)
     names = [output.text for output in release.outputs]
@@ -224,42 +412,23 @@ def make_release(step: Step) -> pa.Table:
             return pa.table({"answers": contents}, metadata={FAILURE: error.message})
 
 
-def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:
+def _write_note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:
     """Return the note of an output, the same byte by byte: asked, paid, promised; no data."""
     release, charge = step.release, step.charge
-    unit = release.privacy_unit
+    budget, source, unit = release.budget, release.source, release.privacy_unit
     who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
-    if release.budget.period is not None:
-        who = f"{who}, of the rows of the period {release.budget.period} alone"
+    if budget.period is not None:
+        who = f"{who}, of the rows of the period {budget.period} alone"
     kind = "differentially private" if isinstance(charge.loss, Epsilon) else "zCDP"
     promise = (
         f"This release is {kind} with {charge.text()} for adding or removing {who}; other releases "
-        f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
+        f"about the dataset {budget.dataset!r} add to that, and its ledger adds them up."
     )
-    note = {
-        "release": step.name,
-        "output": output.text,
-        "asked": _question_fields(release),
-        "charged": cost_by_name(charge),
-        "dataset": release.budget.dataset,
-        "version": release.budget.version,
-        "time": None if paid is None else paid.time,
-        "dfprivacy": None if paid is None else paid.version,
-        "description": {"file": job.file.name, "sha256": job.content.digest},
-        "parameters": dict(job.parameters),
-        "promise": promise,
-    }
-    return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
-
-
-def _question_fields(release: JobRelease) -> dict[str, Any]:
-    source, unit = release.source, release.privacy_unit
     questions = {name: question.text for name, question in release.questions.items()}
-    has_questions = source.query is None
     fields = {
         "source": source.text,
-        "questions": questions if has_questions else None,
-        "by": list(release.by) if has_questions else None,
+        "questions": questions if source.query is None else None,
+        "by": list(release.by) if source.query is None else None,
         "query": source.query,
         "schema": None if source.owners is None else repr(source.owners),
         "hive": source.hive or None,
@@ -268,12 +437,24 @@ def _question_fields(release: JobRelease) -> dict[str, Any]:
         "population": release.population or None,
         **source.text_form,
     }
-    return {
-        **{name: value for name, value in fields.items() if value is not None},
-        "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
-        "unit": "one row" if unit is None else unit.text,
-        "interval": release.interval,
+    request = {name: value for name, value in fields.items() if value is not None}
+    request["keys"] = None if release.keys is None else [list(row) for row in release.keys.rows]
+    request["unit"] = "one row" if unit is None else unit.text
+    request["interval"] = release.interval
+    note = {
+        "release": step.name,
+        "output": output.text,
+        "asked": request,
+        "charged": cost_by_name(charge),
+        "dataset": budget.dataset,
+        "version": budget.version,
+        "time": None if paid is None else paid.time,
+        "dfprivacy": None if paid is None else paid.version,
+        "description": {"file": job.file.name, "sha256": job.content.digest},
+        "parameters": dict(job.parameters),
+        "promise": promise,
     }
+    return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def cost_by_name(charge: Charge) -> dict[str, float]:
@@ -391,6 +572,7 @@ _EXIT_CODES, _FAILED = {InvalidDescriptionError: 2, BudgetExceededError: 3}, 1
         --log-format (text|json, text): Format of messages on stderr: json writes one object a line
             for programs.
         """),
+    example="run release.yml --set date=2024-01-31",
 )
 def run(
     file: Path, *, check: bool, explain: bool, quiet: bool, log_format: str, **values: Any
@@ -400,13 +582,7 @@ def run(
     A release asks questions of one table, or is an SQL query over several with a schema.
 
     Exit codes: 0 done, 2 the file has faults, 3 the budget does not suffice, 1 anything else.
-
-    [bold]Example[/bold]
-
-    dfprivacy run release.yml --set date=2024-01-31
     """
-    from dfprivacy.cli.job_files import read_job_file  # noqa: PLC0415 loads pydantic
-
     console, log = Console(quiet=quiet), RunLog(log_format == "json")
     refusal = InvalidDescriptionError(
         f"{file}:1: --set takes NAME=VALUE, once for each name",

@@ -91,7 +91,6 @@ from dfprivacy.statistics.regression import Regression
 T = TypeVar("T")
 
 Plain = str | int | float | bool | None
-TABLE_ENDINGS = (".csv", ".parquet")
 _TEXT_ENDINGS = (".csv", ".tsv")
 _ENDINGS = (
     *(*_TEXT_ENDINGS, ".parquet", ".pq"),
@@ -105,8 +104,6 @@ _SOURCES = (
     "query database",
     "query tables",
 )
-DATABASE_MARK = " in "
-"""The word between a table and its database in the text of a source."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -270,7 +267,7 @@ class Source:
     def text(self) -> str:
         """The source as it was written."""
         if self.table is not None and self.database is not None:
-            return f"{self.table}{DATABASE_MARK}{self.database.text}"
+            return f"{self.table} in {self.database.text}"
         file = self.file or self.folder or self.database
         return ", ".join(path for _, path in self.files) if file is None else file.text
 
@@ -292,14 +289,6 @@ class Source:
         return [path for path in paths if path is not None]
 
 
-Rows = Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
-
-_READ_ONLY: dict[str, Setting] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
-
-
 @contextmanager
 def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file for reading, within the limits of the engine."""
@@ -308,7 +297,12 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         f"{str(path)!r} is not a DuckDB file that can be opened for reading",
         hint="check the path, and that no other process holds it open for writing",
     )
-    config = _READ_ONLY | list_limits(engine_options()) | {"temp_directory": str(folder)}
+    config: dict[str, Setting] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        **list_limits(engine_options()),
+        "temp_directory": str(folder),
+    }
     try:
         try:
             if path.is_file():
@@ -333,7 +327,7 @@ def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
     from dfprivacy.statements.jobs import filter_rows  # noqa: PLC0415 on first use
 
     with ExitStack() as stack:
-        rows: Rows | None = None
+        rows: Any = None
         if source.table is None or source.database is None:
             rows = open_source(source.rows, **source.text_form)
         else:
@@ -352,18 +346,18 @@ def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
 
 def column_types(source: Source) -> dict[str, pa.DataType]:
     """Return the declared types of the columns of a source; no row is read."""
+
+    def declare() -> pa.Schema:
+        if isinstance(rows, Snapshot):
+            return rows.rows.limit(0).collect().to_arrow().schema
+        if isinstance(rows, duckdb.DuckDBPyRelation):
+            return rows.limit(0).to_arrow_table().schema
+        with open_embedded() as connection:
+            return declare_file(connection, rows).limit(0).to_arrow_table().schema
+
     with open_rows(source) as rows:
-        schema = run_guarded(lambda: _declare_rows(rows))
+        schema = run_guarded(declare)
     return dict(zip(schema.names, schema.types, strict=True))
-
-
-def _declare_rows(rows: Rows) -> pa.Schema:
-    if isinstance(rows, Snapshot):
-        return rows.rows.limit(0).collect().to_arrow().schema
-    if isinstance(rows, duckdb.DuckDBPyRelation):
-        return rows.limit(0).to_arrow_table().schema
-    with open_embedded() as connection:
-        return _declare_rows(declare_file(connection, rows))
 
 
 @dataclass(frozen=True)
@@ -388,8 +382,7 @@ class TypedKeys:
         else:
             rows = [tuple(as_list(key)) for key in as_list(keys)]
         is_nested = len(by) == 1 and any(len(row) != 1 for row in rows)
-        plain = str | int | float | bool | None
-        if is_nested or not all(isinstance(part, plain) for row in rows for part in row):
+        if is_nested or not all(isinstance(part, Plain) for row in rows for part in row):
             raise ValueError("a key is a text, a number, or a list of one for each column of by")
         width = len(by) or max(map(len, rows), default=1)  # a query has the columns
         parts = [row[0] if len(row) == 1 else row for row in rows]
@@ -574,7 +567,7 @@ def _read_output(value: Any, folder: Path) -> Output:
         database = table.database
         return Output(database.path, f"{database.text}:{table.table}", table.table)
     file = resolve_file(value, folder)
-    if not file.text.lower().endswith(TABLE_ENDINGS):
+    if not file.text.lower().endswith((".csv", ".parquet")):
         raise ValueError(
             f"{file.text!r} does not end in .csv or .parquet; a table is "
             f"{{database: FILE, table: NAME}}{excel_hint(file.text)}"
@@ -747,23 +740,22 @@ class ReleaseSpec:
     @property
     def _open_terms(self) -> Terms:
         """The terms before a loss that is looked for is found."""
-        budget = self.budget
         losses = {
             name: 1.0 if isinstance(loss, Goal) else loss
-            for name, loss in (("epsilon", budget.epsilon), ("rho", budget.rho))
+            for name, loss in (("epsilon", self.budget.epsilon), ("rho", self.budget.rho))
             if loss is not None
         }
-        bounds: Any = self.bounds if self.described is not None else {}
+        bounds: Any = {} if self.described is None else self.bounds
         terms = Terms(
             interval=self.interval,
             population=self.population,
             unit=self.privacy_unit,
             bounds=bounds,
         )
-        return terms.update(delta=budget.delta, **losses)
+        return terms.update(delta=self.budget.delta, **losses)
 
     def _explain_under(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-        plan = self.plan_under(terms, self.public_keys, rows)
+        plan = self.plan_under(terms, rows)
         return explain_plan(plan, None if self.described is None else {}, sizes)
 
     @silent()
@@ -791,7 +783,7 @@ class ReleaseSpec:
         with open_rows(self.source, self.where) as rows:
             if terms.ledger is None and isinstance(rows, Snapshot):
                 terms = replace(terms, snapshot=rows.version)
-            plan = self.plan_under(terms, keys, rows)
+            plan = self.plan_under(terms, rows, keys)
             if self.margins:
                 answers = release_frame(plan, FrameSource(rows))
             else:
@@ -833,22 +825,19 @@ class ReleaseSpec:
             plans = plan_script(statement.script, statement.terms, public)
             yield replace(statement, plans=plans, public=public)
 
-    @property
-    def public_keys(self) -> Any:
-        """The public keys as they are written."""
-        return None if self.keys is None else PublicKeys(self.keys.rows)
-
     @cached_property
     def plan(self) -> Plan:
         """The plan of its questions."""
-        return self.plan_under(self.terms, self.public_keys)
+        return self.plan_under(self.terms)
 
-    def plan_under(self, terms: Terms, keys: PublicKeys | None, rows: object = None) -> Plan:
+    def plan_under(self, terms: Terms, rows: object = None, keys: PublicKeys | None = None) -> Plan:
         """Return the plan of its questions under terms.
 
-        A description needs rows as well; other questions find booleans among their columns.
+        A description needs rows as well; other questions find booleans among their columns. Public
+        keys are those of the release as they are written, unless they are given in their types.
         """
-        plan: Plan
+        if keys is None and self.keys is not None:
+            keys = PublicKeys(self.keys.rows)
         kinds = cache(lambda: run_guarded(lambda: find_declared_columns(rows)) or {})
         questions = {
             name: question if rows is None else complete_booleans(question, kinds)
@@ -858,16 +847,15 @@ class ReleaseSpec:
         match alone:
             case _ if self.margins:
                 ((name, question),), (index, column) = questions.items(), self.by
-                plan = Crosstab(index, column, question, margins=True).plan(terms, keys, name)
+                return Crosstab(index, column, question, margins=True).plan(terms, keys, name)
             case Crosstab():
-                plan = alone.plan(terms, keys)
+                return alone.plan(terms, keys)
             case Frequencies():  # the value is the last of `by`
-                plan = alone.plan(terms, self.by, keys, name)
+                return alone.plan(terms, self.by, keys, name)
             case Describe() | Histogram() | Regression():
-                plan = plan_question(alone, rows, terms, self.by, keys)
+                return plan_question(alone, rows, terms, self.by, keys)
             case _:
-                plan = plan_answers(questions, terms, self.by, keys)
-        return plan
+                return plan_answers(questions, terms, self.by, keys)
 
     @property
     def _first(self) -> Question | None:
@@ -880,9 +868,7 @@ class ReleaseSpec:
 
     @property
     def numbers(self) -> dict[str, Statistic]:
-        """The questions that are asked together; by group a line is one for each coefficient."""
-        if isinstance(self._first, Regression):
-            return dict(self._first.questions) if self.by else {}
+        """The questions that are asked together."""
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
 
 
