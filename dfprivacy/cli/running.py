@@ -181,6 +181,8 @@ def _add_faults(faults: Faults, content: Content, error: ValidationError) -> Non
         reason = fault.get("ctx", {}).get("error")
         if isinstance(reason, DPError):
             what = reason.message
+        if fault["type"] == "string_type" and isinstance(fault["input"], bool | int | float):
+            what = f"{what}: write it in quotes"
         if fault["type"] == "extra_forbidden" and loc[-1] in MOVED_ARGUMENTS:
             what = f"{what}; {MOVED_ARGUMENTS[loc[-1]]}"
         at = (*loc, *getattr(reason, "__notes__", ()))

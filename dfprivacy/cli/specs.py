@@ -587,6 +587,9 @@ def _parse_question(fields: Any, folder: Path) -> Question:
     if len(names) != 1:
         raise ValueError(f"a question names one of {', '.join(kinds)}, and its column")
     kind = kinds[names[0]]
+    if names[0] in {"count", "describe"} and fields[names[0]] is True:
+        with checking(names[0]):
+            raise ValueError(f'write "*" for all {"rows" if names[0] == "count" else "columns"}')
     values = vars(read_as(_build_model(kind), fields, folder))
     about = values.pop(names[0])
     arguments = {name: value for name, value in values.items() if value is not None}
