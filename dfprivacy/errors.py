@@ -241,8 +241,11 @@ class ReleasedQueryError(EngineError):
     """A query over released answers failed, and the charge stays.
 
     The message may have what DuckDB says. `released` are the answers that the query reads, one
-    Arrow table a release. It is empty where a command prints them.
+    Arrow table a release. It is empty where a command prints them. `answers` are those of all
+    releases, as they were drawn; empty if one of them was not.
     """
+
+    answers: Sequence[Any] = ()
 
     def __init__(
         self, message: str, *, hint: str | None = None, released: Sequence[Any] = ()

@@ -333,9 +333,10 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
 
     Each release is charged to its ledger once, however often the run is killed or repeated, and
     all its outputs hold the one table that the ledger keeps. Where the query over its answers
-    fails, these are kept and printed. Any other error between the charge and what the ledger keeps
-    uses the charge up: it may tell something about the draw. When an engine, a ledger or a disk
-    fails on the way, to run again finishes what was not.
+    fails, these are kept and printed, and each run runs it over them again: that draws nothing. Any
+    other error between the charge and what the ledger keeps uses the charge up: it may tell
+    something about the draw. When an engine, a ledger or a disk fails on the way, to run again
+    finishes what was not.
     """
     release, ledger = step.release, step.ledger
     answer = remembered = ledger.read_release()
@@ -353,8 +354,14 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
             log.warn(note)
     reason = (answer.schema.metadata or {}).get(FAILURE)
     if reason is not None:
-        tables = [read_released_table(content) for content in answer["answers"].to_pylist()]
-        print_answers(ReleasedQueryError(reason.decode(), released=tables))
+        tables = [read_released_table(content) for content in answer.column(0).to_pylist()]
+        if "drawn" not in answer.column_names:
+            print_answers(ReleasedQueryError(reason.decode(), released=tables))
+        try:
+            with in_time_zone(release.timezone or UTC), hold_notes():
+                answer = answers_table(release.release(release.terms, tables))
+        except ReleasedQueryError as error:
+            print_answers(error)
     paid = ledger.find_payment()
     for output in release.outputs:
         note = _write_note(job, step, output, paid)
@@ -396,7 +403,7 @@ def make_release(step: Step) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it.
 
     Where the query over its answers fails, return these with the error in the metadata: the ledger
-    keeps them, too, so that to run again draws nothing.
+    keeps them, too, so that to run again draws nothing. If all were drawn, the query can run again.
     """
     release, budget = step.release, step.release.budget
     with in_time_zone(release.timezone or UTC):
@@ -410,8 +417,9 @@ def make_release(step: Step) -> pa.Table:
         try:
             return answers_table(release.release(terms))
         except ReleasedQueryError as error:
-            contents = [release_bytes(table) for table in error.released]
-            return pa.table({"answers": contents}, metadata={FAILURE: error.message})
+            contents = [release_bytes(table) for table in error.answers or error.released]
+            name = "drawn" if error.answers else "answers"
+            return pa.table({name: contents}, metadata={FAILURE: error.message})
 
 
 def _write_note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:

@@ -775,11 +775,14 @@ class ReleaseSpec:
             )
 
     @silent()
-    def release(self, terms: Terms) -> Any:
-        """Release the answers: a table, or numbers by name where there are no groups."""
+    def release(self, terms: Terms, answers: Sequence[pa.Table] = ()) -> Any:
+        """Release the answers: a table, or numbers by name where there are no groups.
+
+        A query whose `answers` were drawn before runs over these.
+        """
         if self.source.query is not None:
             with self.open_statement(terms) as statement:
-                return with_origin(*statement.release())
+                return with_origin(*statement.release(answers))
         keys = None
         if self.keys is not None:
             keys = self.keys.type_keys(column_types(self.source), self.by)
@@ -788,10 +791,10 @@ class ReleaseSpec:
                 terms = replace(terms, snapshot=rows.version)
             plan = self.plan_under(terms, rows, keys)
             if self.margins:
-                answers = release_frame(plan, FrameSource(rows))
+                result = release_frame(plan, FrameSource(rows))
             else:
-                answers = release_plan(plan, rows)
-            return answers if isinstance(answers, dict | pa.Table) else frame_table(answers)
+                result = release_plan(plan, rows)
+            return result if isinstance(result, dict | pa.Table) else frame_table(result)
 
     @contextmanager
     def open_statement(self, terms: Terms) -> Iterator[Job]:

@@ -615,8 +615,11 @@ class Job:
         return with_origin(read[last].table.wrap(table) if read else table, origin)
 
     @silent()
-    def release(self) -> tuple[pa.Table, Origin]:
-        """Measure, charge, draw, and run the rest of the text over what was released."""
+    def release(self, answers: Sequence[pa.Table] = ()) -> tuple[pa.Table, Origin]:
+        """Measure, charge, draw, and run the rest of the text over what was released.
+
+        Nothing is measured or charged where an earlier run has drawn the `answers`.
+        """
         if self.script.explains:
             keys, values = zip(*explain_job(self).head(), strict=True)
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
@@ -624,8 +627,17 @@ class Job:
         releases = _Drawn(self)
         tables = [table for p in self.plans for table in p.statement.compiler.tables.used.values()]
         files = dict.fromkeys(table.table.path for table in tables if table.table.path is not None)
-        with reading_files(list(files)):
-            answers = self._answers(releases) if self.plans else ()
+        if self.plans and not answers:
+            with reading_files(list(files)):
+                answers = self._answers(releases)
+        try:
+            return self._finish(releases, answers)
+        except ReleasedQueryError as error:
+            error.answers = answers
+            raise
+
+    def _finish(self, releases: _Drawn, answers: Sequence[pa.Table]) -> tuple[pa.Table, Origin]:
+        """Run the rest of the text over answers, and say where its result comes from."""
         releases.add(answers)
         texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]

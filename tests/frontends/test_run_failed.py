@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -185,3 +186,25 @@ def test_a_query_that_fails_over_answers_is_paid_once():
     )
     assert command("run", "release.yml").exit_code == 0
     assert charges() == 2
+
+
+def test_a_query_that_lacked_memory_runs_again_over_the_same_answers(monkeypatch):
+    """A query over kept answers can be run again: that draws nothing and charges nothing."""
+    describe(f"WITH c AS ({COUNTS}) SELECT k, n + 1 AS n FROM c ORDER BY k")
+    read = "dfprivacy.statements.jobs.read_released_rows"
+
+    def run_out_of_memory(relation):
+        if "n + 1" in relation.sql_query() and relation.shape[0]:
+            raise duckdb.OutOfMemoryException("Out of Memory")
+        return relation.to_arrow_table()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(read, run_out_of_memory)
+        failed = command("run", "release.yml")
+    assert (failed.exit_code, "Out of Memory" in failed.stderr) == (1, True)
+    printed = pl.read_csv(failed.stdout.encode())
+    done = command("run", "release.yml")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.endswith("; paid before, nothing spent\n")
+    assert pl.read_csv("counts.csv")["n"].to_list() == [n + 1 for n in printed["n"]]
+    assert charges() == 1
