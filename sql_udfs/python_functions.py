@@ -70,55 +70,42 @@ class Function:
         """Create the function in the connection's database, unless another connection has."""
         kind = "native" if self.of_constants else "arrow"
         options: dict[str, Any] = {"type": kind, "null_handling": "special"}
+        options["side_effects"] = self.draws
         with suppress(duckdb.CatalogException, duckdb.NotImplementedException):
             connection.create_function(
-                self.name,
-                _count_rows(self.call, len(self.parameters), draws=self.draws),
-                list(self.parameters),
-                self.returns,
-                side_effects=self.draws,
-                **options,
+                self.name, _guard(self), list(self.parameters), self.returns, **options
             )
 
 
-BY_STATEMENT = "the epsilon of the statement, on a connection that no account is kept of"
-
-
-def check_account() -> None:
-    """Refuse a call that its statement pays for, if this process requires a ledger.
-
-    Raises
-    ------
-    MissingLedgerError
-        When `dfp.require_ledger` was called.
-    """
-    if NoAccount.required:
-        raise MissingLedgerError(
-            "a dp_ call on a connection is charged to no ledger, and this process requires one",
-            hint="dfp.sql('SELECT dp_count(*) FROM t', con=con, ledger=ledger, dataset='t')",
-        )
-
-
 @cache
-def _count_rows(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
-    """Return the function with a signature that DuckDB can count the parameters of.
+def _guard(function: Function) -> Callable[..., Any]:
+    """Return the call with a signature that DuckDB can count the parameters of.
 
     The cache keeps it alive after the connection that created it is gone, because other
     connections to the same database may still call it.
     """
 
     def run_paid(*columns: Column) -> Any:
-        if not draws:
-            return call(*columns)
+        if not function.draws:
+            return function.call(*columns)
         check_account()
-        with permit(BY_STATEMENT):
-            return call(*columns)
+        with permit("the epsilon of the statement, on a connection that no account is kept of"):
+            return function.call(*columns)
 
-    counted = boundary(run_paid)
+    guarded = boundary(run_paid)
     kind = inspect.Parameter.POSITIONAL_ONLY
-    names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]
-    counted.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-    return counted
+    names = [inspect.Parameter(f"column_{n}", kind) for n in range(len(function.parameters))]
+    guarded.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    return guarded
+
+
+def check_account() -> None:
+    """Refuse a call that its statement pays for, if this process requires a ledger."""
+    if NoAccount.required:
+        raise MissingLedgerError(
+            "a dp_ call on a connection is charged to no ledger, and this process requires one",
+            hint="dfp.sql('SELECT dp_count(*) FROM t', con=con, ledger=ledger, dataset='t')",
+        )
 
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -164,13 +151,7 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
 
 @lru_cache(maxsize=1024)  # public facts only; DuckDB asks several times a statement
 def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Constant, ...]) -> None:
-    """Refuse columns that can't be asked about, and constants that are out of range.
-
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidBoundsError, InvalidQuestionError, InvalidLossError
-        By the declared type and the constants alone.
-    """
+    """Refuse columns by their declared types, and constants that are out of range."""
     *constants, epsilon, limit = arguments
     values = [_read_constant(*argument) for argument in constants]
     amount = _read_constant(*epsilon)
@@ -230,17 +211,11 @@ def least_rows(delta: float, epsilon: float) -> int:
     """Return the noisy number of rows from which on dp_keep is true.
 
     A group that one row alone has made reaches it with probability at most delta.
-
-    Raises
-    ------
-    InvalidLossError
-        When delta or epsilon is out of range.
     """
     exact = read_delta(delta)
     if exact is None:
         raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
-    noise = Epsilon(positive_number("epsilon", epsilon)).noise(1, 1)
-    return Contribution().key_rule(exact).threshold(noise, 1, 1)
+    return Contribution().key_rule(exact).threshold(read_loss(epsilon).noise(1, 1), 1, 1)
 
 
 def _check_calls(name: Column, sql_types: Column, types: Column, values: Column) -> Any:
@@ -301,13 +276,7 @@ def part_for(form: Form, suffix: str) -> Any:
 
 
 def read_setting(column: Column) -> Any:
-    """Return the number, or the numbers, that an argument has in every row of a chunk.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When it is not the same in every row.
-    """
+    """Return the number, or the numbers, that an argument has in every row, or refuse it."""
     value: Any
     if pa.types.is_list(column.type):
         values = column.to_pylist()
@@ -326,13 +295,7 @@ def read_setting(column: Column) -> Any:
 
 @lru_cache(maxsize=1024)
 def read_loss(epsilon: float) -> Epsilon:
-    """Return the privacy loss of a call; it is read for each chunk of groups.
-
-    Raises
-    ------
-    InvalidLossError
-        When epsilon is not a positive, finite number.
-    """
+    """Return the privacy loss of a call; it is read for each chunk of groups."""
     return Epsilon(positive_number("epsilon", epsilon))
 
 
@@ -349,12 +312,7 @@ def compute_answers(
 
     Each group has an entry in the columns that are `measured`: the sums of the statistic, or a list
     of values. `values` are the constants. The loss is that of all groups together, if each row is
-    in one of them.
-
-    Raises
-    ------
-    TooManyRowsError
-        When a group reaches the public limit of rows.
+    in one of them. A group that reaches the public limit of rows is an error.
     """
     part = _part(form, values, suffix)
     if isinstance(part, LinearPart):
