@@ -150,10 +150,7 @@ class JobFileContent:
 def read_job_file(file: Path, parameters: Mapping[str, str]) -> JobFileContent:
     """Return the content of a job file, with values for its parameters; no data are read.
 
-    Raises
-    ------
-    InvalidDescriptionError
-        With one line for each fault: the file, the line, the field, and what pydantic says of it.
+    Its error has one line for each fault: file, line, field, and what pydantic says of it.
     """
     from pydantic import ValidationError  # noqa: PLC0415 on first use
 

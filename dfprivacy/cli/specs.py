@@ -96,14 +96,7 @@ _ENDINGS = (
     *(*_TEXT_ENDINGS, ".parquet", ".pq"),
     *(f"{text}{archive}" for text in _TEXT_ENDINGS for archive in ARCHIVES),
 )
-_SOURCES = (
-    "file",
-    "folder",
-    "folder hive",
-    "table database",
-    "query database",
-    "query tables",
-)
+_SOURCES = ("file", "folder", "folder hive", "table database", "query database", "query tables")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -137,10 +130,7 @@ class Read:
 def read_as(kind: Any, value: Any, folder: Path) -> Any:
     """Return a value of a job file as a type, exactly as it is written: nothing is converted.
 
-    Raises
-    ------
-    pydantic.ValidationError
-        With all faults of the value, and the way to each.
+    A pydantic.ValidationError has all faults of the value, and the way to each.
     """
     return _adapter(kind).validate_json(json.dumps(value), strict=True, context=folder)
 

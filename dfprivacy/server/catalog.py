@@ -210,10 +210,19 @@ class Catalog:
         if (question := self._read(statement)) is None:
             return None
         text, is_listing, lacking, is_constant = question
-        table = _run(self._mock if is_listing else self._empty, text, parameters, lacking)
-        notice = "these rows are made up from the declared types: they hold no data"
-        if not (is_listing and table.num_rows):
-            notice = ""
+        cursor = (self._mock if is_listing else self._empty).cursor()
+        for function in lacking:
+            cursor.execute(f"CREATE TEMP MACRO {quote(function)}{_WITHOUT_VALUE}")
+        try:
+            table = cursor.sql(text, params=list(parameters)).to_arrow_table()
+        except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
+            raise RefusedStatementError(
+                str(error).splitlines()[0],
+                hint="the catalog has no rows; information_schema.columns lists its columns",
+            ) from None
+        notice = ""
+        if is_listing and table.num_rows:
+            notice = "these rows are made up from the declared types: they hold no data"
         return Answer(table, notice, is_constant=is_constant)
 
     def _read_anew(self, statement: str) -> tuple[str, bool, list[str], bool] | None:
@@ -302,24 +311,6 @@ def make_database(
             f"SELECT coalesce({'), coalesce('.join(values)}) FROM range({rows})"
         )
     return connection
-
-
-def _run(
-    database: duckdb.DuckDBPyConnection,
-    statement: str,
-    parameters: Sequence[Any],
-    lacking: Sequence[str] = (),
-) -> pa.Table:
-    cursor = database.cursor()
-    for function in lacking:
-        cursor.execute(f"CREATE TEMP MACRO {quote(function)}{_WITHOUT_VALUE}")
-    try:
-        return cursor.sql(statement, params=list(parameters)).to_arrow_table()
-    except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
-        raise RefusedStatementError(
-            str(error).splitlines()[0],
-            hint="the catalog has no rows; information_schema.columns lists its columns",
-        ) from None
 
 
 def _is_listing(tree: Any) -> bool:

@@ -259,13 +259,7 @@ class ReviewQueue:
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy from a YAML file. Relative paths in it count from its folder.
-
-    Raises
-    ------
-    InvalidDescriptionError
-        When the file can't be read, is no YAML, or has an unknown, missing or wrong field.
-    """
+    """Read a policy from a YAML file, or refuse it. Relative paths in it count from its folder."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Policy.model_validate(content, context=path.parent.resolve())

@@ -116,10 +116,7 @@ class Server:
     def write_log(self, **fields: Any) -> None:
         """Append a line to the log of statements, wholly or not at all.
 
-        Raises
-        ------
-        ServerError
-            When it can't be written. An answer that was charged is kept.
+        If it can't be written, that is an error. An answer that was charged is kept.
         """
         line = {"time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), **fields}
         content = json.dumps(line).encode() + b"\n"

@@ -69,13 +69,7 @@ _LINE = re.compile(rf"([^:]+):SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/]{{22}}==)\$({_K
 
 
 def read_users(path: Path) -> dict[str, Verifier]:
-    """Read all verifiers.
-
-    Raises
-    ------
-    InvalidDescriptionError
-        When other users of the machine can read the file, or a line is no verifier.
-    """
+    """Read all verifiers. A file that other users of the machine can read is refused."""
     if not path.exists():
         return {}
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
