@@ -36,12 +36,8 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command; a wrong call ends with a message on stderr and exit code 2."""
-        standalone = options.pop("standalone_mode", True)
-        quiet = {**options, "standalone_mode": False}
-        if not standalone:
-            return super().main(*args, **quiet)
         try:
-            result = super().main(*args, **quiet)
+            result = super().main(*args, **{**options, "standalone_mode": False})
         except _UsageError as error:
             message = re.sub(
                 r"(No such command '.*?'\.) Did you mean.*", r"\1", error.format_message()
