@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from dfprivacy.cli.specs import Budget, ReleaseSpec, Source, UnitSpec
 from dfprivacy.errors import DPError
+from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statistics import Argument
 from dfprivacy.statistics.quantile import read_end
 
@@ -32,15 +32,9 @@ _TYPES: dict[str, Any] = {
     "numbers": list[float],
 }
 _LINE = re.compile(
-    r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))?(?: \((?P<type>[\w|]+)"
-    r"(?:, (?P<default>\S+))?\))?: (?P<help>.*)"
+    r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))? \((?P<type>[\w|]+)"
+    r"(?:, (?P<default>\S+))?\): (?P<help>.*)"
 )
-_FIELDS = {
-    field.name: (get_type_hints(kind)[field.name], field.default)
-    for kind in (Source, ReleaseSpec, Budget, UnitSpec)
-    for field in fields(kind)
-}
-"""Types and defaults of the fields of job files: those of options without a type in their line."""
 
 
 def option(
@@ -67,9 +61,8 @@ def options(text: str) -> Parameters:
     """Return the parameters of a command from lines of text: a name, its type and its meaning.
 
     A line with a flag is an option, --rounds N (whole): ..., and may have a default, --rounds
-    (whole, 2): ..., or choices, (text|json); one without is an argument, FILE (path): ... An option
-    without a type, --where CONDITION: ..., has that of the job file's field of its name. Lines that
-    are set in go on with the one before.
+    (whole, 2): ..., or choices, (text|json); one without is an argument, FILE (path): ... Lines
+    that are set in go on with the one before.
 
     >>> [(parameter.name, parameter.default) for parameter in options("--rounds (whole, 2): All.")]
     [('rounds', 2)]
@@ -82,18 +75,12 @@ def _parameter(line: str) -> inspect.Parameter:
     parts = _LINE.fullmatch(line)
     assert parts is not None, line  # noqa: S101 the lines are ours
     metavar, default, flags = parts["metavar"], parts["default"], (parts["flags"] or "").split()
+    choices = tuple(parts["type"].split("|"))
+    type_ = _TYPES[parts["type"]] if len(choices) == 1 else Literal[choices]
     if not flags:
-        type_ = _TYPES[parts["type"]]
         return positional(metavar.rstrip(".").lower(), type_, metavar, parts["help"])
     name = max(flags, key=len).lstrip("-").replace("-", "_")
-    if parts["type"]:
-        choices = tuple(parts["type"].split("|"))
-        type_ = _TYPES[parts["type"]] if len(choices) == 1 else Literal[choices]
-        default = _TYPES.get(parts["type"], str)(default) if default else None
-    else:
-        hint, default = _FIELDS[name]
-        type_ = [*get_args(hint), hint][0]  # the plainest of several
-    settings = {"default": default} if isinstance(default, int | float | str | Path) else {}
+    settings = {"default": _TYPES.get(parts["type"], str)(default)} if default else {}
     return option(name, type_, parts["help"], metavar, *flags, **settings)
 
 
@@ -146,40 +133,40 @@ def read_named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
     return values
 
 
-_SHARED = options("""
+_SHARED = options(f"""
         FILE (path): A .csv, .tsv or .parquet file, a .csv.gz or .csv.zst archive, a folder of such
             files of one kind, or a glob in quotes.
-        --where CONDITION: Use only rows for which this SQL condition is true, e.g.
+        --where CONDITION (text): Use only rows for which this SQL condition is true, e.g.
             "age >= 18 AND city = 'Rome'".
-        --encoding NAME: Encoding of a CSV or TSV file, e.g. latin-1. UTF-8 by default.
-        --delimiter C: Character between fields of a CSV or TSV file, e.g. ";". Taken from
+        --encoding NAME (text): Encoding of a CSV or TSV file, e.g. latin-1. UTF-8 by default.
+        --delimiter C (text): Character between fields of a CSV or TSV file, e.g. ";". Taken from
             the first line by default.
-        --multiline: Quoted fields of a CSV or TSV file may contain line breaks.
+        --multiline (flag): Quoted fields of a CSV or TSV file may contain line breaks.
         --by COLUMN (texts): Group by this column. Repeat it for several columns.
         --keys KEY (texts): A public group. Repeat it for each. Exactly these groups are shown, and
             no delta is needed. With several --by: AA,1.
-        --epsilon: Privacy loss of the whole call. Smaller is more private and noisier.
+        --epsilon (number): Privacy loss of the whole call. Smaller is more private and noisier.
             1.0 unless --rho is given.
-        --rho: Privacy loss in zCDP (Gaussian noise), instead of --epsilon.
+        --rho (number): Privacy loss in zCDP (Gaussian noise), instead of --epsilon.
         --within HALF (text): Half-width to reach, instead of --epsilon: 2.0 in the unit of the
             answer, 2%, or NAME=2%,NAME=3. Spends the least sufficient epsilon of three digits.
         --size N (whole): Number of rows of the group for --within. 1000 by default.
-        --delta: Probability that a group of a single row is shown, e.g. 1e-6.
+        --delta (number): Probability that a group of a single row is shown, e.g. 1e-6.
             Needed with --by unless --keys are listed.
         --unit COLUMN (text): Protect all rows with one value of this column, e.g. a user's
             number. One row is protected by default. Limits are estimated unless they are given.
-        --max-rows N: Most rows of a unit that count in one group. Noise grows with N.
-        --max-groups N: Most groups in which a unit counts. Noise grows with N.
-        --interval LEVEL: Probability that low and high contain the answer without
-            noise.
-        --population: Include sampling error in low and high.
+        --max-rows N (whole): Most rows of a unit that count in one group. Noise grows with N.
+        --max-groups N (whole): Most groups in which a unit counts. Noise grows with N.
+        --interval LEVEL (number, {float(INTERVAL)}): Probability that low and high contain the
+            answer without noise.
+        --population (flag): Include sampling error in low and high.
         --ledger FILE (path): Charge the call to this ledger, made by `dfprivacy ledger create`.
             Needs --dataset.
-        --dataset NAME: The dataset whose budget in the ledger is charged.
-        --period PERIOD: The period of all rows, e.g. 2024-01, if the dataset was announced
+        --dataset NAME (text): The dataset whose budget in the ledger is charged.
+        --period PERIOD (text): The period of all rows, e.g. 2024-01, if the dataset was announced
             by period.
-        --analyst NAME: The analyst, if the budget is divided among analysts.
-        --timezone NAME: Zone for times in a condition or statement, e.g. Europe/Berlin. UTC
+        --analyst NAME (text): The analyst, if the budget is divided among analysts.
+        --timezone NAME (text): Zone for times in a condition or statement, e.g. Europe/Berlin. UTC
             by default.
         --output -o FILE (path): Write a .csv, .parquet or .json file instead of printing a table.
         --memory SIZE (text): Memory limit of the engine, e.g. 500MB or 2GiB. Beyond it data spill
