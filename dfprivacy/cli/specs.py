@@ -1,7 +1,7 @@
-"""Describe releases: where rows come from, the questions, the price, and where the answers go.
+"""Describe releases: where rows come from, the questions, and the price.
 
 A command makes one `ReleaseSpec`, a job file several. pydantic reads those of a job file by the
-types that stand here; commands start without it. docs/how-to/etl.md describes every field.
+types of their fields; commands start without it. docs/how-to/etl.md describes every field.
 """
 
 from __future__ import annotations
@@ -19,15 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, dataclass_trans
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import account_name
-from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import read_delta, read_loss
-from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.cli.output import excel_hint
 from dfprivacy.engine.columns import find_declared_columns
 from dfprivacy.engine.embedded import (
-    UTC,
     Setting,
     engine_options,
     find_space_error,
@@ -497,72 +492,12 @@ class Loss:
 
 
 @spec
-class Budget(Loss):
-    """The loss of a release, and the account that it is charged to."""
-
-    ledger: JobFile
-    dataset: str
-    version: str
-    period: str | None = None
-    analyst: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.epsilon is None and self.rho is None:
-            raise ValueError("epsilon or rho is missing")
-        super().__post_init__()
-        with checking("dataset"):
-            dataset_name(self.dataset)
-        with checking("version"):
-            version_name(self.version)
-        with checking("period"):
-            account_name(self.dataset, self.period)
-        with checking("analyst"):
-            analyst_name(self.analyst)
-
-    @property
-    def account(self) -> str:
-        """The name of the account: the dataset's, or its period's."""
-        return account_name(self.dataset, self.period)
-
-
-@spec
 class UnitSpec:
     """Whose rows are protected together; a schema names the column itself."""
 
     column: str | None = None
     max_rows: int | None = None
     max_groups: int | None = None
-
-
-@spec
-class TableOutput:
-    """A table of a DuckDB file."""
-
-    database: JobFile
-    table: str
-
-
-@dataclass(frozen=True)
-class Output:
-    """A CSV or Parquet file, or a table of a DuckDB file."""
-
-    path: Path
-    text: str
-    table: str | None = None
-
-
-def _read_output(value: Any, folder: Path) -> Output:
-    if isinstance(value, dict):
-        table: TableOutput = read_as(TableOutput, value, folder)
-        database = table.database
-        return Output(database.path, f"{database.text}:{table.table}", table.table)
-    file = resolve_file(value, folder)
-    if not file.text.lower().endswith((".csv", ".parquet")):
-        raise ValueError(
-            f"{file.text!r} does not end in .csv or .parquet; a table is "
-            f"{{database: FILE, table: NAME}}{excel_hint(file.text)}"
-        )
-    return Output(file.path, file.text)
 
 
 def _parse_question(fields: Any, folder: Path) -> Question:
@@ -647,7 +582,6 @@ def parse_ends(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
 
 NOT_FOR_QUERIES = ("where", "by", "bounds", "questions", "rho", "within", "size")
 """Fields and options that a query has in its text, or can't have."""
-_FLAGS = ("intervals", "margins", "population")
 JobQuestion = Annotated[Any, Read(_parse_question)]
 Pair = tuple[float | str, float | str]
 
@@ -866,70 +800,3 @@ class ReleaseSpec:
     def numbers(self) -> dict[str, Statistic]:
         """The questions that are asked together."""
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
-
-
-@spec
-class JobRelease(ReleaseSpec):
-    """A release of a job file: its account, and where the answers go.
-
-    A query holds its questions, groups and conditions itself; `questions` and `by` are empty then.
-    """
-
-    budget: Budget
-    outputs: tuple[Annotated[Output, Read(_read_output)], ...]
-
-    def __post_init__(self) -> None:
-        """Find what does not go together before anything is read."""
-        super().__post_init__()
-        is_query = self.source.query is not None
-        with checking("source", "tables"):
-            for name in self.source.tables or {}:
-                if not name.isidentifier():
-                    raise ValueError(f"{name!r} is not a plain name")
-        for name in NOT_FOR_QUERIES:
-            if is_query and getattr(self, name, None):
-                with checking(name):
-                    raise ValueError("a query can't have this field: write it in the SQL")
-        if not is_query and not self.questions:
-            raise ValueError("questions are missing")
-        with checking("intervals"):
-            if self.intervals and not is_query:
-                raise ValueError("'intervals' is for a query: questions have intervals anyway")
-        with checking("unit"):
-            _ = self.privacy_unit
-        with checking("outputs"):
-            if not self.outputs:
-                raise ValueError("at least one output is needed")
-        with checking("margins"):
-            if self.margins and (len(self.by) != 2 or len(self.numbers) != 1):
-                raise ValueError(
-                    "needs exactly one question, no histogram, and two columns in 'by'"
-                )
-        budget, is_described = self.budget, self.described is not None
-        with checking("budget"):
-            if is_query and (budget.rho is not None or budget.target is not None):
-                raise ValueError("a query needs a fixed epsilon: no rho, and no 'within'")
-            if is_described and (self.by or budget.target is not None):
-                raise ValueError("describe takes neither 'by' nor 'within'")
-        if not is_query and not is_described:
-            if self.keys is not None or not self.by:  # no keys are secret
-                self._set(budget=replace(budget, delta=None))
-            _ = self.plan.charge
-
-    @property
-    def mark(self) -> bytes:
-        """The fingerprint of the release: its rows, questions and loss, wherever it is written."""
-        budget, source = self.budget, self.source
-        kind = "FileSource" if source.table is None else "TableSource"
-        kind = kind if source.query is None else "QuerySource"
-        names = ("where", "by", "keys", "unit", "bounds", "interval", *_FLAGS)
-        known_by = {
-            **{name: getattr(self, name) for name in names},
-            "source": [kind, source.text, source.table, source.query, source.files],
-            "form": [source.hive, source.text_form, repr(source.owners)],
-            "timezone": self.timezone or UTC,
-            "questions": list(self.questions.items()),
-            "loss": budget.target or read_loss(budget.epsilon, budget.rho),
-            "delta": read_delta(budget.delta),
-        }
-        return fingerprint(budget.account, budget.version, "run", known_by)
