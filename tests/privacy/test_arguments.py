@@ -273,14 +273,22 @@ def test_what_can_not_be_is_refused(error, message, call, make, tmp_path, entrop
     assert ledger.datasets() == []
 
 
-def test_a_failing_random_source_releases_nothing(monkeypatch):
+@pytest.mark.parametrize("calls", range(3))
+def test_a_failing_random_source_releases_nothing(calls, monkeypatch):
     """When the operating system gives no random bytes, or too few, nothing is released."""
+    true = os.urandom
 
-    def failing(size):
+    def fail(size):
         raise OSError(size)
 
-    for source in (failing, lambda size: b"\0" * (size - 1), lambda size: b""):
-        monkeypatch.setattr(os, "urandom", source)
-        for ask in ASKS.values():
+    questions = list(ASKS.values()) if calls == 0 else [lambda private: private.mean("x")]
+    for source in (fail, lambda size: b"\0" * (size - 1), lambda size: b""):
+        for ask in questions:
+            left = iter(range(calls))
+
+            def give(size, source=source, left=left):
+                return source(size) if next(left, None) is None else true(size)
+
+            monkeypatch.setattr(os, "urandom", give)
             with pytest.raises(dfp.errors.EntropyError):
                 ask(FRAME.dp)

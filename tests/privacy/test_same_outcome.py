@@ -15,6 +15,12 @@ IN_TURN = [
     "clipped by key", "median", "different values", "ends", "unit", "describe",
     "without bounds by key",
 ]  # fmt: skip
+DIFFERED = {
+    ("arrow", "timestamp[s]"): ["describe"],
+    ("duckdb", "timestamp[ms]"): ["describe"],
+    ("pandas", "decimal[pyarrow]"): ["cursor"],
+}
+"""Questions about columns of which one row has changed the outcome before."""
 
 
 @pytest.mark.parametrize(
@@ -28,7 +34,7 @@ def test_a_column_has_one_outcome(front, kind, turn):
     missing, far away or of any class.
     """
     report = boundary.Found()
-    for ask in (*ALWAYS, turn):
+    for ask in (*ALWAYS, turn, *DIFFERED.get((front, kind), ())):
         boundary.compare(boundary.Cell(front, kind, ask, "as it is"), report)
     assert not report.different, report.different
 

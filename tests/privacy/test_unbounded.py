@@ -1,8 +1,6 @@
 """Answers without bounds: one outcome for any rows, and what may not change the numbers."""
 
-import itertools
 import math
-import os
 
 import numpy as np
 import polars as pl
@@ -74,20 +72,6 @@ def test_a_larger_unit_changes_the_scale_only(ask):
                 bounds = (answer.bounds.lower / factor, answer.bounds.upper / factor)
                 results.append((answer / scale, answer.low / scale, answer.high / scale, *bounds))
     assert len(set(results)) == 1
-
-
-def test_a_failing_source_releases_nothing(monkeypatch):
-    """Wherever the operating system gives out, the call ends in `EntropyError`."""
-    true = os.urandom
-    for limit in range(3):
-        calls = itertools.count()
-
-        def failing(size, calls=calls, limit=limit):
-            return true(size) if next(calls) < limit else true(size)[:-1]
-
-        monkeypatch.setattr(os, "urandom", failing)
-        with pytest.raises(dfp.errors.EntropyError):
-            frame([3.0] * 99).dp.mean("x")
 
 
 def test_linear_answers_are_not_touched():
