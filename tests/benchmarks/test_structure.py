@@ -26,6 +26,8 @@ def test_importing_and_releasing_load_no_optional_library(library):
     """The command line, charts, parsers and the other trust models load on first use."""
     release = f'{library}{FRAME}.dp.group_by("k").mean("x", (0, 1), delta=1e-6)'
     assert not list_loaded("import numpy", f"import {library}, dfprivacy\n{release}") & LATER
+    command = list_loaded(f"import {library}, dfprivacy", "import dfprivacy.cli")
+    assert not command & {"yaml", "pydantic"}
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -4,6 +4,7 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import command, read_cells
 
 ODD = ("k=?", "k=a?b", "k=a=b", "k=\n", "k=a\\b", "k=%FF", "k=%3F?")
 PLAIN = ("k=1", "k=%41", "k=%zz", "k=", "k=__HIVE_DEFAULT_PARTITION__", "k=NULL", "k=null", "k=a'b")
@@ -77,6 +78,8 @@ def test_files_in_directories_without_a_match_are_not_opened(write):
     text = "SELECT dp_count(*) AS n FROM t WHERE k = '{}'"
     counts = [dfp.sql(text.format(key), t=folder, epsilon=1e12)["n"].to_pylist() for key in (1, 3)]
     assert counts == [[5], [0]]
+    words = ["count", folder, "--where", "x > 0 AND k = '1'", "--epsilon", "1e6"]
+    assert read_cells(command(*words).stdout)[0][0] == "5"
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="can't be opened"):
         dfp.sql(text.format(2), t=folder)
 

@@ -26,6 +26,8 @@ def test_an_address_is_refused_with_its_remedy(scheme):
         with pytest.raises(dfp.errors.UnsupportedFrameError, match=remedy):
             ask()
     assert "httpfs" in command("count", address).stderr
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="network"):
+        dfp.frame(dfp.TextFile(address.replace("parquet", "csv")))
 
 
 def test_an_address_in_a_description_is_a_fault_with_its_line(tmp_path):
@@ -43,8 +45,8 @@ def test_the_home_directory_is_expanded(tmp_path, monkeypatch):
     """`~` is the home directory for files, ledgers and paths of descriptions."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "t.csv").write_text("x\n1\n2\n")
-    assert float(dfp.frame("~/t.csv").count(epsilon=EXACT)) == 2
-    assert float(dfp.frame(Path("~/t.csv")).count(epsilon=EXACT)) == 2
+    for path in ("~/t.csv", Path("~/t.csv"), dfp.TextFile("~/t.csv")):
+        assert float(dfp.frame(path).count(epsilon=EXACT)) == 2
     counted = dfp.sql("SELECT dp_count(*) AS n FROM t", t="~/t.csv", epsilon=EXACT)
     assert counted["n"].to_pylist() == [2]
     dfp.Ledger("~/b.db", epsilon=1)

@@ -1,6 +1,6 @@
 """Runs that are killed at random moments, in a folder with a description. Run by test_run_killed.
 
-    python killed_runs.py SECONDS KILLS
+    PYTHONPATH=. python killed_runs.py SECONDS KILLS
 
 Prints how many were killed and how many came to their end. Children are forked from here, where
 everything is imported and nothing else runs.
@@ -12,9 +12,7 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.command_line import command
 
 

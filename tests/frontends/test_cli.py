@@ -4,7 +4,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from tests.command_line import command, run_python
+from tests.command_line import command
 from tests.command_line import read_cells as cells
 
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
@@ -76,19 +76,6 @@ def test_version(ask):
     assert result.output.startswith("dfprivacy ")
 
 
-def command_line(*args, cwd):
-    code = "from dfprivacy.cli import main; main()"
-    return run_python("-c", code, *args, cwd=cwd)
-
-
-def test_process(folder):
-    """A process of its own prints the table without colors, and nothing on stderr."""
-    done = command_line("count", "flights.csv", "--by", "carrier", "--delta", "1e-6", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout
-    assert [row[0] for row in cells(done.stdout)] == ["AA", "UA"]
-
-
 def test_describe_prints_or_writes_one_row_a_column(ask, tmp_path):
     """Columns of Parquet have their types, those of text files what the options say."""
     terms = ["--delta", "1e-6", "--epsilon", "1e6"]
@@ -122,19 +109,6 @@ def test_regression_prints_or_writes_one_row_a_coefficient(ask, tmp_path):
     assert "costs     epsilon 1" in explained
     output = ask("regression", *arguments, "--epsilon", "1e6").output
     assert [row[0] for row in cells(output)] == ["intercept", "month"]
-
-
-def test_intervals_of_the_population(ask):
-    """--population makes room for sampling, at any level, and says so; its words are no level."""
-    call = ("mean", "flights.csv", "delay", *BOUNDS, "--interval", "0.9", *EXACT)
-    result = ask(*call, "--population")
-    assert "] at 90%" in result.stdout
-    widths = []
-    for shown in (result, ask(*call)):
-        ((_, low, high, *_),) = cells(shown.stdout)
-        widths.append(float(high) - float(low))
-    assert widths[0] > widths[1]
-    assert ask(*call, "--interval", "population").exit_code == 2
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "json"])

@@ -31,12 +31,6 @@ def ledger(run):
     return ["--ledger", "budget.db", "--dataset", "flights"]
 
 
-def test_groups_spend_delta(run, ledger):
-    """Secret keys spend the delta of the ledger."""
-    result = run("count", "flights.csv", "--by", "carrier", "--delta", "1e-7", *ledger)
-    assert result.output.endswith("Left for flights in budget.db: epsilon 9, delta 9e-7\n")
-
-
 def test_show(run, ledger):
     """A ledger is shown by dataset, with its history, at 80 columns."""
     assert run("ledger", "show", "budget.db").output == (

@@ -39,23 +39,14 @@ def test_an_estimate_is_a_float(kind):
 @pytest.mark.parametrize("terms", [{"epsilon": 0.5}, {"rho": 0.25}], ids=str)
 def test_copies_are_equal_in_everything(kind, terms):
     """A pickle or a copy has the same value, intervals, error and cost."""
+
+    def list_facts(number):
+        cost = number.epsilon, number.rho, number.delta
+        return number, number.interval(0.9), number.std_error, cost, repr(number)
+
     original = estimate(kind, **terms)
-    for other in (
-        pickle.loads(pickle.dumps(original)),
-        copy.copy(original),
-        copy.deepcopy(original),
-    ):
-        assert (other, other.interval(0.9), other.std_error) == (
-            original,
-            original.interval(0.9),
-            original.std_error,
-        )
-        assert (other.epsilon, other.rho, other.delta) == (
-            original.epsilon,
-            original.rho,
-            original.delta,
-        )
-        assert repr(other) == repr(original)
+    for clone in (copy.copy, copy.deepcopy, lambda number: pickle.loads(pickle.dumps(number))):
+        assert list_facts(clone(original)) == list_facts(original)
 
 
 def test_cost_and_mechanism():
@@ -120,11 +111,8 @@ def test_what_other_code_computes_is_a_plain_number():
     """A number that others make of the type of an estimate has no facts, and claims none."""
     frame = pd.DataFrame({"x": range(1000)})
     means = [frame.dp.mean("x", (0, 1000), epsilon=1) for _ in range(3)]
-    for average in (
-        statistics.mean(means),
-        statistics.fmean(means),
-        type(means[0])(sum(means) / 3),
-    ):
+    others = statistics.mean(means), statistics.fmean(means), dfp.Estimate(sum(means) / 3)
+    for average in others:
         assert type(average) is float
         assert average == pytest.approx(sum(means) / 3)
     assert statistics.mean(means[:1]) == means[0]

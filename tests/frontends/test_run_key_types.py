@@ -86,22 +86,6 @@ def test_numbers_and_booleans_for_text_are_refused(job, source, lines, code):
 
 
 @pytest.mark.parametrize(
-    ("source", "lines"),
-    [
-        (FILE, ("by: code", f"keys: [{QUOTED}]", COUNT)),
-        (FILE, (f"keys: [{QUOTED}]", "questions: {rows: {value_counts: code}}")),
-    ],
-)
-def test_quoted_keys_are_texts(job, source, lines):
-    """Each quoted key finds its rows."""
-    result, _ = job(source, *lines)
-    assert result.exit_code == 0
-    with Path("out.csv").open(newline="") as file:
-        rows = {row["code"]: float(row["rows"]) for row in csv.DictReader(file)}
-    assert rows == {code: pytest.approx(100, abs=2) for code in CODES}
-
-
-@pytest.mark.parametrize(
     ("column", "keys", "counts"),
     [
         ("number", "[1, '2', 3.0]", {"1": 200, "2": 200, "3": 200}),
@@ -113,15 +97,20 @@ def test_quoted_keys_are_texts(job, source, lines):
         ("day", "[2024-01-31, 20240201]", None),
         ("day", "[19753]", None),
         ("flag", "[true, 0]", None),
+        ("code", f"[{QUOTED}]", dict.fromkeys(CODES, 100)),
     ],
 )
-@pytest.mark.parametrize("is_query", [False, True])
-def test_keys_of_other_columns(job, column, keys, counts, is_query):
+@pytest.mark.parametrize("form", ["groups", "values", "query"])
+def test_keys_are_of_the_type_of_their_column(job, column, keys, counts, form):
     """Keys of questions and of queries are read in the type of their column, or refused alike."""
     query = f'{{query: "SELECT {column}, dp_count(*) AS rows FROM t GROUP BY 1", '
     query += "tables: {t: codes.parquet}}"
-    lines = (f"keys: {keys}",) if is_query else (f"by: {column}", f"keys: {keys}", COUNT)
-    result, text = job(query if is_query else FILE, *lines)
+    lines = {
+        "groups": (f"by: {column}", COUNT),
+        "values": (f"questions: {{rows: {{value_counts: {column}}}}}",),
+        "query": (),
+    }[form]
+    result, text = job(query if form == "query" else FILE, f"keys: {keys}", *lines)
     if counts is None:
         assert result.exit_code == 2
         start = f"release.yml:{find_line(text, 'keys:')}: releases.r.keys"

@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command
+from tests.command_line import command, run_python
 
 pytestmark = pytest.mark.slow
 
@@ -58,12 +56,8 @@ class StoppedError(KeyboardInterrupt):
     """Stands for an interrupt, or the end of a process: nothing is done about it."""
 
 
-def stop(*_, **__):
-    raise StoppedError
-
-
 def stop_at(owner, name, count, monkeypatch):
-    """Run until a function of the system is called for the given time; tell whether it was."""
+    """Run until a function of the system is called for the given time."""
     left, true = [count], getattr(owner, name)
 
     def count_rows(*arguments, **named):
@@ -74,25 +68,25 @@ def stop_at(owner, name, count, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, count_rows)
-        code = command("run", "release.yml").exit_code
-    return code == 130
+        return command("run", "release.yml")
 
 
 PLACES = [
     *((os, "urandom", count) for count in (1, 2, 3)),
     *((os, "fsync", count) for count in (1, 2)),
     *((os, "replace", count) for count in (1, 2, 3)),
-    (pl.DataFrame, "write_csv", 2),
+    *((pl.DataFrame, "write_csv", count) for count in (1, 2)),
 ]
 
 
 @pytest.mark.parametrize(("owner", "name", "count"), PLACES)
 def test_stopped_on_the_way(folder, monkeypatch, owner, name, count):
-    """A run that stops before a draw, a write or a file is finished by the next one.
+    """A run that Ctrl-C stops before a draw, a write or a file is finished by the next one.
 
-    Every release is charged once, and what came out before the stop stays as it was.
+    It ends with one line. Every release is charged once, and what came out before stays as it was.
     """
-    assert stop_at(owner, name, count, monkeypatch)
+    stopped = stop_at(owner, name, count, monkeypatch)
+    assert (stopped.exit_code, stopped.stderr) == (130, "Interrupted. Charges in a ledger stay.\n")
     first, ledger = files(), dfp.Ledger("budget.db")
     run()
     assert {file_name: files()[file_name] for file_name in first} == first
@@ -100,35 +94,6 @@ def test_stopped_on_the_way(folder, monkeypatch, owner, name, count):
     assert len(ledger.history()) == RELEASES
     assert ledger.stored("rows") == RELEASES
     assert run() == [True] * RELEASES
-
-
-def test_stopped_between_charge_and_draw(folder, monkeypatch):
-    """A run that stops right after its charge leaves a claim: the next one draws for nothing."""
-    ledger, true = dfp.Ledger("budget.db"), os.urandom
-
-    def entropy_calls(size):
-        if ledger.spent("rows").epsilon:
-            raise StoppedError
-        return true(size)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "urandom", entropy_calls)
-        assert command("run", "release.yml").exit_code == 130
-    assert ledger.spent("rows").epsilon == 0.5
-    assert not list(Path().glob("*.csv"))
-    assert run() == [True, False, False]
-    assert ledger.spent("rows").epsilon == 1.5
-
-
-def test_interrupted_on_the_command_line(folder, monkeypatch):
-    """Ctrl-C ends a run with one line and exit code 130; the same command finishes it."""
-    with monkeypatch.context() as patched:
-        patched.setattr(pl.DataFrame, "write_csv", stop)
-        stopped = command("run", "release.yml")
-    message = "Interrupted. Charges in a ledger stay.\n"
-    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", message)
-    assert command("run", "release.yml").exit_code == 0
-    assert dfp.Ledger("budget.db").spent("rows").epsilon == 1.5
 
 
 def seconds_of_a_run():
@@ -144,7 +109,7 @@ def test_killed_at_random_moments(folder):
     the time that a run takes, so that they find it running whatever the machine.
     """
     here = Path(__file__).with_name("killed_runs.py")
-    subprocess.run([sys.executable, str(here), "9", "1"], check=True, capture_output=True)
+    run_python(here, 9, 1, check=True)
     assert run()
     limit = 3 * min(seconds_of_a_run() for _ in range(3))
     total = {"killed": 0, "ended": 0}
@@ -155,12 +120,7 @@ def test_killed_at_random_moments(folder):
         ledger = dfp.Ledger("budget.db", epsilon=10, delta=1e-6, remember=True)
         seen = {}
         for seconds in (limit / 3, limit):
-            done = subprocess.run(
-                [sys.executable, str(here), str(seconds), "4"],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
+            done = run_python(here, seconds, 4, check=True)
             total = {name: total[name] + n for name, n in json.loads(done.stdout).items()}
             assert all(files()[name] == content for name, content in seen.items())
             seen = files()

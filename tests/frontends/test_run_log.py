@@ -1,6 +1,7 @@
 """`run --log-format json` writes one JSON object per line on stderr, and nothing else there."""
 
 import json
+import os
 from datetime import datetime, timedelta
 
 import polars as pl
@@ -62,33 +63,29 @@ def test_log_of_releases(run_log):
         assert lines[0]["rows"] == len(pl.read_csv("delays.csv"))
 
 
-def fail(*_, **__):
-    raise ValueError("secret 4711")
-
-
-def interrupt(*_, **__):
-    raise KeyboardInterrupt
-
-
 FAILURES = {
     "unknown field": ("color: red\n" + HEAD + DELAYS, 2, "InvalidDescriptionError", None),
-    "budget": (
-        HEAD.replace("epsilon: 1", "epsilon: 1000") + DELAYS,
-        3,
-        "BudgetExceededError",
-        None,
-    ),
+    "budget": (HEAD.replace(": 1}", ": 1000}") + DELAYS, 3, "BudgetExceededError", None),
     "source": (HEAD.replace("flights.p", "no.p") + DELAYS, 1, "UnsupportedFrameError", None),
-    "engine": (HEAD + TOTAL + DELAYS, 1, "EngineError", "total"),
+    "draw": (HEAD + TOTAL + DELAYS, 1, "EntropyError", "total"),
 }
+
+
+def stop_draws(monkeypatch, error):
+    """Raise an error in place of the random bytes of noise."""
+
+    def raise_error(_):
+        raise error
+
+    monkeypatch.setattr(os, "urandom", raise_error)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_log_of_a_failure(run, run_log, monkeypatch, failure):
     """A failure is one line with the class and the message of the error, and the usual code."""
     text, code, error, release = FAILURES[failure]
-    if failure == "engine":
-        monkeypatch.setattr("dfprivacy.cli.running.make_release", fail)
+    if failure == "draw":
+        stop_draws(monkeypatch, OSError("secret 4711"))
     result, (line,) = run_log(text)
     assert result.exit_code == code == line["exit_code"]
     assert (line["error"], line["release"]) == (error, release)
@@ -100,7 +97,7 @@ def test_log_of_a_failure(run, run_log, monkeypatch, failure):
 
 def test_log_of_an_interrupt(run_log, monkeypatch):
     """Ctrl-C is one line, too, and the code stays 130."""
-    monkeypatch.setattr("dfprivacy.cli.running.make_release", interrupt)
+    stop_draws(monkeypatch, KeyboardInterrupt())
     result, (line,) = run_log(HEAD + DELAYS)
     assert (result.exit_code, line["event"], line["exit_code"]) == (130, "interrupt", 130)
     assert line["release"] == "delays"

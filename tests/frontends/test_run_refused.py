@@ -81,15 +81,6 @@ def test_a_ledger_must_remember(run):
     assert "dfprivacy ledger create FILE --epsilon 10 --remember" in result.stderr
 
 
-def test_what_an_engine_says_is_withheld(run):
-    """A file that turns out to be damaged fails without a quotation and without a charge."""
-    Path("flights.parquet").write_text("secret 4711")
-    result = run(HEAD + DELAYS)
-    assert result.exit_code == 1
-    assert "4711" not in result.output
-    assert spent() == dfp.Budget(epsilon=0.0)
-
-
 def test_set_takes_pairs(run):
     """--set without a name or a value, or twice the same, is a fault of the call."""
     for args in (["--set", "day"], ["--set", "=1"], ["--set", "a=1", "--set", "a=2"]):

@@ -131,14 +131,6 @@ def test_another_release_is_charged(run, other):
     assert Path("delays.csv").read_bytes() != before
 
 
-def test_what_is_forgotten_is_charged_again(run):
-    """`Ledger.forget` drops the claim with the answer."""
-    run(HEAD + DELAYS)
-    dfp.Ledger("budget.db").forget("flights")
-    assert run(HEAD + DELAYS).stdout.endswith("; spent epsilon 1, delta 1e-7\n")
-    assert spent().epsilon == 2
-
-
 def test_counts_by_value(run):
     """Values are the last of the groups: secret by delta, or public; `k` of them, or the first."""
     releases = """\

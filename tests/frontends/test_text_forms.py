@@ -179,15 +179,6 @@ def test_frames_that_are_no_text_files_refuse_a_form(form, visits):
         assert "Hint" in str(caught.value)
 
 
-def test_a_text_file_of_the_home_directory_or_a_network(tmp_path, monkeypatch):
-    """The path of a `TextFile` is one as other paths: ~ is the home directory, no address."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "rows.csv").write_text("x\n1\n")
-    assert float(dfp.frame(dfp.TextFile("~/rows.csv")).count(epsilon=EXACT)) == 1
-    with pytest.raises(dfp.errors.UnsupportedFrameError, match="network"):
-        dfp.frame(dfp.TextFile("s3://bucket/rows.csv"))
-
-
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 def test_truth_values_of_text_files_are_numbers(suffix, tmp_path):
     """The words true and false, in any case, are 1 and 0; yes, t and other text are missing."""

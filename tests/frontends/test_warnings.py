@@ -1,7 +1,5 @@
 """Warnings of promises that are next to nothing, and of keys that may come from the data."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy import errors
+from tests.command_line import run_python
 
 FRAME = pd.DataFrame({"k": ["a", "b"] * 50, "x": [0.5] * 100})
 QUERY = "SELECT dp_count(*) AS n FROM t"
@@ -84,7 +83,7 @@ def test_a_warning_made_an_error_comes_before_the_charge(tmp_path):
 def test_the_command_line_warns_in_a_line(tmp_path):
     """The command line writes one line to stderr, without a place in the code."""
     FRAME.to_csv(tmp_path / "t.csv", index=False)
-    command = [sys.executable, "-m", "dfprivacy", "count", str(tmp_path / "t.csv")]
-    run = subprocess.run([*command, "--epsilon", "50"], check=True, capture_output=True, text=True)
+    words = ["count", tmp_path / "t.csv", "--epsilon", "50"]
+    run = run_python("-m", "dfprivacy", *words, check=True)
     assert run.stderr.startswith("Warning: epsilon=50 promises next to nothing")
     assert run.stderr.count("\n") == 1

@@ -33,18 +33,6 @@ def test_rows_for_which_it_holds(ask, tmp_path, file, where, rows):
     assert (result.exit_code, first_row(target)["value"]) == (0, rows)
 
 
-def test_keys_of_directories_choose_the_files(ask, tmp_path):
-    """A condition on the keys of directories opens no file of another directory."""
-    for key in (1, 2):
-        (tmp_path / f"rows/k={key}").mkdir(parents=True)
-        pl.DataFrame({"x": [1.0, 2.0]}).write_parquet(tmp_path / f"rows/k={key}/a.parquet")
-    (tmp_path / "rows/k=2/a.parquet").write_bytes(b"damaged")
-    target = tmp_path / "count.json"
-    where = ["--where", "x > 0 AND k = '1'"]
-    result = ask("count", str(tmp_path / "rows"), *where, *EXACT, "--output", str(target))
-    assert (result.exit_code, first_row(target)["value"]) == (0, 2)
-
-
 COMMANDS = {
     "mean": ["delay", "--bounds", "-60", "240"],
     "median": ["delay"],

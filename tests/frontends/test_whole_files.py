@@ -67,13 +67,14 @@ def test_an_answer_that_can_not_be_written_is_printed(folder, tmp_path, ending):
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_an_answer_is_printed_in_any_encoding(tmp_path, encoding):
-    """A terminal that lacks the letters of a key shows their codes: the answer is paid for."""
+    """A process prints its table without colors, letters that its terminal lacks as their codes."""
     pl.DataFrame({"town": ["東京"] * 900 + ["a\x07"] * 900}).write_csv(tmp_path / "rows.csv")
     words = ["count", tmp_path / "rows.csv", "--by", "town", "--delta", "1e-6"]
     done = run_python("-m", "dfprivacy", *words, PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u6771\\u4eac" in done.stdout
     assert "Spent epsilon 1" in done.stdout
+    assert "\x1b" not in done.stdout
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
@@ -82,16 +83,9 @@ def test_an_answer_never_replaces_a_ledger(folder, tmp_path, ending):
     paying, other, link = (tmp_path / f"{name}.{ending}" for name in ("paying", "other", "link"))
     ledgers = [dfp.Ledger(path, epsilon=1) for path in (paying, other)]
     link.symlink_to(paying)
-    arguments = [
-        "count",
-        str(folder / "flights.csv"),
-        "--ledger",
-        str(paying),
-        "--dataset",
-        "flights",
-    ]
+    words = ["count", folder / "flights.csv", "--ledger", paying, "--dataset", "flights"]
     for target in (paying, other, link):
-        done = command(*arguments, "--output", str(target))
+        done = command(*words, "--output", target)
         assert done.exit_code == 2
         assert "ledger" in done.stderr
     assert [ledger.spent("flights") for ledger in ledgers] == [dfp.Budget(epsilon=0)] * 2

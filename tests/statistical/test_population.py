@@ -122,8 +122,9 @@ def test_every_door_takes_the_argument(tmp_path):
         widths[door] = row["high"] - row["low"]
     frame.write_parquet(tmp_path / "rows.parquet")
     words = ["mean", str(tmp_path / "rows.parquet"), "x", "--bounds", "0", "100"]
-    words += ["--epsilon", "1e9", "--population", "--output", str(tmp_path / "a.json")]
-    result = command(*words)
+    words += ["--epsilon", "1e9", "--output", str(tmp_path / "a.json")]
+    assert command(*words, "--interval", "population").exit_code == 2
+    result = command(*words, "--population")
     assert result.exit_code == 0, result.stderr
     (row,) = json.loads((tmp_path / "a.json").read_text())
     widths["command"] = row["high"] - row["low"]
