@@ -1,7 +1,6 @@
 """Random bytes that are the same for every call number, here and in other processes."""
 
 import hashlib
-import inspect
 import os
 
 import pytest
@@ -23,7 +22,3 @@ def draw_numbered(draw, *arguments, **options):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "urandom", NumberedBytes())
         return draw(*arguments, **options)
-
-
-SOURCE = f"import hashlib\n{inspect.getsource(NumberedBytes)}"
-"""First lines of a script that uses them without this project's tests on its path."""

@@ -1,6 +1,8 @@
 """Fixtures of the tests of ledgers."""
 
 import os
+import signal
+from contextlib import contextmanager
 
 import pandas as pd
 import pytest
@@ -55,3 +57,24 @@ def stored():
 def fast_disk(monkeypatch):
     """Leave out the waits for the disk, for tests of arithmetic with thousands of charges."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture
+def limit_files():
+    """Return a function that lets no file grow beyond a size, as on a full disk, until it ends."""
+    resource = pytest.importorskip("resource")
+    before, limits = (
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+    )
+
+    @contextmanager
+    def limit(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    yield limit
+    signal.signal(signal.SIGXFSZ, before)

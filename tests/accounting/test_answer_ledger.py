@@ -52,27 +52,21 @@ def test_a_process_that_ends_before_the_write_has_charged_nothing(path):
         AnswerLedger(path).store("d", MARK, pa.table({"n": [1]}))
 
 
-def test_of_two_draws_the_one_that_is_stored_first_counts(path):
-    """The other is not charged, must not be shown, and `settle` says so."""
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_of_two_draws_the_one_that_is_stored_first_counts(path, is_forgotten):
+    """The other is not charged, must not be shown, and `settle` says so.
+
+    So it is if the first answer is forgotten before: the other is to be asked again.
+    """
     ledgers = [AnswerLedger(path) for _ in range(2)]
     for ledger in ledgers:
         ledger.charge("d", charge(0.25))
     for number, ledger in enumerate(ledgers):
         ledger.store("d", MARK, pa.table({"n": [number]}))
+    if is_forgotten:
+        dfp.Ledger(path).forget()
     assert [ledger.settle() for ledger in (*ledgers, *ledgers)] == [True, False, True, True]
-    assert ledgers[1].recall("d", MARK) == pa.table({"n": [0]})
-    assert spent(path) == 0.25
-
-
-def test_a_replaced_draw_is_free_even_if_the_other_answer_is_forgotten(path):
-    """Its answer does not come out, whatever happens before `settle`: it is to be asked again."""
-    ledgers = [AnswerLedger(path) for _ in range(2)]
-    for ledger in ledgers:
-        ledger.charge("d", charge(0.25))
-    for number, ledger in enumerate(ledgers):
-        ledger.store("d", MARK, pa.table({"n": [number]}))
-    dfp.Ledger(path).forget()
-    assert [ledger.settle() for ledger in (*ledgers, *ledgers)] == [True, False, True, True]
+    assert is_forgotten or ledgers[1].recall("d", MARK) == pa.table({"n": [0]})
     assert spent(path) == 0.25
 
 

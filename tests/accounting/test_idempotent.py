@@ -26,8 +26,12 @@ def claim(path, mark=MARK):
 
 
 def test_charge_and_claim_are_one(path):
-    """Whoever comes while a claim stands, or after it was kept, is not charged."""
+    """Whoever comes while a claim stands, or after it was kept, is not charged, and says so."""
+    with pytest.raises(dfp.errors.InvalidLedgerError):
+        IdempotentLedger(path, "d", MARK).keep(ONE)
+    assert not IdempotentLedger(path, "d", MARK).is_settled()
     first, second = claim(path), claim(path)
+    assert (first.has_charged, second.has_charged) == (True, False)
     assert first.spent("d").epsilon == 0.5
     assert first.keep(ONE).equals(ONE)
     claim(path)
@@ -103,12 +107,6 @@ def test_a_ledger_for_one_release(path):
             ask("e", CHARGE)
 
 
-def test_nothing_is_kept_unpaid(path):
-    """A release that was not charged is not kept."""
-    with pytest.raises(dfp.errors.InvalidLedgerError):
-        IdempotentLedger(path, "d", MARK).keep(ONE)
-
-
 @pytest.mark.usefixtures("fast_disk")  # waits for a slow disk would reach the ledgers' timeout
 def test_a_crowd_is_charged_once(path):
     """Threads that claim one release at the same time are charged once, and keep one answer."""
@@ -125,16 +123,3 @@ def test_a_crowd_is_charged_once(path):
     assert len(answers) == 8
     assert all(table.equals(answers[0]) for table in answers)
     assert len(dfp.Ledger(path).history()) == 1
-
-
-def test_a_shared_release_is_charged_by_one(tmp_path):
-    """Of two runs that draw under one charge, the first says that it has charged."""
-    path = tmp_path / "b.db"
-    dfp.Ledger(path, epsilon=1, remember=True)
-    first, second = (IdempotentLedger(path, "d", bytes(32)) for _ in range(2))
-    assert not first.is_settled()
-    assert not second.is_settled()
-    for ledger in (second, first):
-        ledger.charge("d", charge(0.5))
-    assert (first.has_charged, second.has_charged) == (False, True)
-    assert dfp.Ledger(path).spent("d").epsilon == 0.5

@@ -137,20 +137,12 @@ def _exhausts(table):
     raise MemoryError
 
 
-def test_a_full_disk_loses_nothing(memory, flights, monkeypatch):
+def test_a_full_disk_loses_nothing(memory, flights, limit_files):
     """When the file may not grow, the release comes out, the charge stays, the ledger is whole."""
-    resource = pytest.importorskip("resource")
-    signal = pytest.importorskip("signal")
     big = pa.table({"x": np.arange(10**5)})
     flights.pay(TENTH)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, limits[1]))
+    with limit_files(65_536):
         flights.remember(flights.fingerprint("count()", TERMS), big)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, before)
     again = dfp.Ledger(memory.path)
     assert (again.stored(), again.remaining("flights").epsilon) == (0, 0.9)
     assert released(flights, table=big).equals(big)

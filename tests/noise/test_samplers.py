@@ -70,7 +70,6 @@ from tests.noise.exact_references import (
     reference_log,
 )
 from tests.noise.noise_laws import ALPHA, LaplaceLaw, cumulative, find_law, merge_parts
-from tests.numbered_bytes import SOURCE
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -304,24 +303,6 @@ def test_log_odds_follow_algorithm_3():
         assert log_odds(y, variance, center) == (abs(y) - center) ** 2 / (2 * variance)
 
 
-class Recorded:
-    """Random source that can be played again."""
-
-    def __init__(self, length):
-        self.data = system_entropy(length)
-        self.used = 0
-
-    def __call__(self, size):
-        self.used += size
-        assert self.used <= len(self.data)
-        return self.data[self.used - size : self.used]
-
-    def again(self):
-        copy = Recorded(0)
-        copy.data = self.data
-        return copy
-
-
 @pytest.mark.parametrize(
     "draw",
     [
@@ -332,21 +313,23 @@ class Recorded:
 )
 def test_draws_without_the_filter_are_the_same(draw, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
-    source = Recorded(200_000)
-    fast = draw(source)
+    source = io.BytesIO(system_entropy(200_000))
+    fast = draw(source.read)
     monkeypatch.setattr(samplers, "is_certified", lambda: False)
-    assert fast.tolist() == draw(source.again()).tolist()
+    source.seek(0)
+    assert fast.tolist() == draw(source.read).tolist()
 
 
 def test_scalar_and_vector_laplace_agree():
     """The one-draw path of huge scales reads words as the vectorized path does."""
-    source = Recorded(80_000)
-    vector = sample_laplace(Fraction(1000), 1, source).tolist()
-    assert vector == [exact_laplace(Fraction(1000), source.again())]
-    source = Recorded(80_000)
-    geometric = Geometric(Fraction(3), 64, source)
-    copy = source.again()
-    draws = [exact_laplace(Fraction(3), copy) for _ in range(30)]
+    words = system_entropy(80_000)
+    first, again = io.BytesIO(words), io.BytesIO(words)
+    vector = sample_laplace(Fraction(1000), 1, first.read).tolist()
+    assert vector == [exact_laplace(Fraction(1000), again.read)]
+    first.seek(0)
+    again.seek(0)
+    geometric = Geometric(Fraction(3), 64, first.read)
+    draws = [exact_laplace(Fraction(3), again.read) for _ in range(30)]
     assert geometric.laplace(64).tolist()[:30] == draws
 
 
@@ -409,17 +392,8 @@ def test_one_block_of_words_is_nearly_always_enough(scale):
         assert len(sample_laplace(scale, 2000, counting)) == 2000
     blocks = sum(words > 1 for words in requests)  # single words settle what floats leave open
     assert blocks < 220
-
-
-def test_large_scales_ask_for_no_word_too_many():
-    """Where (-, 0) is next to impossible one word a draw is asked for."""
-    requests = []
-
-    def counting(size):
-        requests.append(size // 8)
-        return os.urandom(size)
-
-    sample_laplace(Fraction(2**31), 2000, counting)
+    requests.clear()
+    sample_laplace(Fraction(2**31), 2000, counting)  # (-, 0) is next to impossible
     assert requests[0] == 2000
 
 
@@ -576,17 +550,12 @@ def failing(size):
 
 @pytest.mark.parametrize("noise", [*HUGE, DiscreteLaplace(Fraction(2**60))], ids=repr)
 def test_failing_systems_give_no_noise(noise, monkeypatch):
-    """When os.urandom fails, a draw is an dfp.errors.EntropyError, never a number."""
+    """When a source fails or gives too few bytes, a draw is an EntropyError, never a number."""
+    with pytest.raises(dfp.errors.EntropyError):
+        noise.sample(3, lambda size: system_entropy(size)[:-1])
     monkeypatch.setattr(os, "urandom", failing)
     with pytest.raises(dfp.errors.EntropyError):
         noise.sample(3)
-
-
-@pytest.mark.parametrize("noise", [*HUGE, DiscreteLaplace(Fraction(2**60))], ids=repr)
-def test_short_answers_give_no_noise(noise):
-    """When the source returns too few bytes, a draw is an dfp.errors.EntropyError."""
-    with pytest.raises(dfp.errors.EntropyError):
-        noise.sample(3, lambda size: system_entropy(size)[:-1])
 
 
 def test_failing_late_gives_no_noise():
@@ -624,15 +593,14 @@ def test_every_call_asks_anew():
 # Another processor, another rounding mode
 
 
-COMPARE = (
-    SOURCE
-    + """
+COMPARE = """
 from fractions import Fraction
 import numpy as np
 from dfprivacy.noise import race, samplers, uniform
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
+from tests.numbered_bytes import NumberedBytes
 
 spread = np.arange(900)
 runs = Runs(spread[::3], spread, 1 + spread**6, spread * 7919 % 60)
@@ -647,7 +615,6 @@ def all_draws():
         values += law.select(runs, NumberedBytes()).tolist()
     return values
 """
-)
 
 
 BOTH_PATHS = """

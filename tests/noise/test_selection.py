@@ -37,7 +37,7 @@ from dfprivacy.noise.race import (
 )
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, uniform_below
 from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace
-from tests.noise.exact_references import FILL, TOP, ball
+from tests.noise.exact_references import FILL, TOP, all_digits, ball, end_words
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -63,13 +63,6 @@ class Played:
         return struct.pack(f"={count}Q", *chosen, *[FILL] * (count - len(chosen)))
 
 
-def list_digits(mantissa, words=20):
-    bits = BITS
-    for _ in range(words):
-        mantissa, bits = (mantissa << 64) | FILL, bits + 64
-    return arb(fmpq(mantissa, 2**bits))
-
-
 def reference_key(uniform, length, level, times):
     """Key of a run in ball arithmetic, from a uniform with all its digits."""
     x = -uniform.log() / length
@@ -79,8 +72,7 @@ def reference_key(uniform, length, level, times):
 
 def craft_words(count):
     random = (np.frombuffer(system_entropy(8 * count), np.uint64) >> np.uint64(1)).tolist()
-    ends = [0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1025]
-    return ends + [2**power + step for power in range(2, BITS) for step in (-1, 0, 1)] + random
+    return [*sorted(end_words()), *random]
 
 
 ALPHA = 1e-9
@@ -253,7 +245,7 @@ def test_exact_path_appends_digits_until_it_is_sure(times):
 def reference_winner(words, lengths, levels, times):
     ctx.prec = 1600
     keys = [
-        reference_key(list_digits(word), length, level, times)
+        reference_key(arb(all_digits(word)), length, level, times)
         for word, length, level in zip(words, lengths, levels, strict=True)
     ]
     for index, key in enumerate(keys):
@@ -265,7 +257,7 @@ def reference_winner(words, lengths, levels, times):
 def near_tie(times, word, length, level, other_length, other_level):
     """Return the word that makes a second run arrive with the key of the first, or None."""
     ctx.prec = 700
-    key = reference_key(list_digits(word), length, level, times) - ball(other_level)
+    key = reference_key(arb(all_digits(word)), length, level, times) - ball(other_level)
     arrival = key.exp()
     if times is UNIFORM:
         if not arrival < 1:
