@@ -90,8 +90,6 @@ NUMBERS = [
     ("float64", [0.1, 99.9, 1e300, 5e-324, math.nan, -0.0, None]),
     ("bool_", [True, False, True, None]),
 ]
-
-
 PANDAS = {
     **{kind: kind.replace("int", "Int").replace("u", "U") for kind, _ in NUMBERS if "int" in kind},
     "bool_": "boolean",

@@ -10,8 +10,6 @@ import dfprivacy as dfp
 from tests.accounting.charges import forge
 
 XSS = "<script>alert(1)</script>"
-
-
 FRAME = pl.DataFrame({"carrier": ["AA"], "delay": [1.0], XSS: [1]})
 
 

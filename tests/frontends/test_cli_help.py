@@ -11,8 +11,6 @@ from dfprivacy.statistics import STATISTICS
 from tests.command_line import command
 
 ROOT = Path(__file__).parents[2]
-
-
 PAGE = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
 
 

@@ -32,8 +32,6 @@ WORDS = {
     "nightly_parts.py": ["7 nights", "a week", "North", "remembered: True", "parts_per_unit=1"],
     "etl_job.py": ["9 groups", "median", "stays", "hospital", "North", "South", "West"],
 }
-
-
 LONG = {"local_survey.py"}
 
 

@@ -88,8 +88,6 @@ def test_every_row_is_in_one_bin_of_a_ruler(ruler, number):
 
 SOME = [0.0, -3.0, 5.0, 5.5, 700.0, 703.0, 1e9, -1e-9, math.inf]
 values = st.lists(st.sampled_from(SOME), max_size=12)
-
-
 DATA = {
     "nobody": [],
     "few": [5.0] * 20,
@@ -105,8 +103,6 @@ DATA = {
     "two octaves": [700.0] * 60 + [999.0] * 60,
     "near or not": [-3.0] * 280 + [9.0] * 275,
 }
-
-
 SEARCHES = {
     "whole": lambda frame, **loss: frame.dp.mean("x", **loss),
     "groups": lambda frame, **loss: frame.dp.group_by("g", keys=[0, 1, 2]).mean("x", **loss),

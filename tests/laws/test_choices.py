@@ -34,8 +34,6 @@ from dfprivacy.statistics.estimators.monotone import CentreLength, length_beyond
 from dfprivacy.statistics.estimators.threshold import threshold_runs
 
 pytestmark = pytest.mark.usefixtures("permitted")
-
-
 HALF = Fraction(1, 2)
 
 
@@ -43,11 +41,7 @@ HALF = Fraction(1, 2)
 
 
 SIDES = ["lower", "upper"]
-
-
 COARSE = SignificantBits(3)
-
-
 CERTAIN = Epsilon(Fraction(2**40))
 """A worse candidate is chosen with probability below m * exp(-2**39): never."""
 
@@ -210,23 +204,11 @@ def test_windows_of_missing_and_infinite_values():
 # Lengths: how many rows away data with the property are
 
 POWERS = [1 + 2**-52, 1.01, 1.5, 2, 17.3, 64]
-
-
 POINTS = 5
-
-
 MOST = 4
-
-
 LEVELS_OF_LENGTHS = [Fraction(1, 100), Fraction(1, 4), HALF, Fraction(2, 3), Fraction(9, 10)]
-
-
 CENTERS = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
-
-
 OTHERS = [CentreLength(1.01), CentreLength(40), CentreLength(64), QuantileLength(0.123)]
-
-
 EVERY = [*map(QuantileLength, LEVELS_OF_LENGTHS), *(c for c, _ in CENTERS.values()), *OTHERS]
 
 
@@ -379,11 +361,7 @@ def test_what_is_far_is_hardly_ever_chosen():
 LINE_END = POINTS // 2
 ON_LINE = range(-LINE_END, LINE_END + 1)
 LOSSES = [Epsilon(Fraction(3, 7)), Rho(Fraction(3, 7))]
-
-
 GRID = SignificantBits(16)
-
-
 WIDTH = 2 * GRID.last + 1
 
 

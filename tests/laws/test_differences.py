@@ -137,30 +137,26 @@ def test_rows_that_share_noise_are_not_taken_for_independent():
 
 
 def test_bins_of_a_histogram_are_compared_as_bins():
-    """Both ends of a bin are one key: bins are compared with the one before, within a group."""
+    """Both ends of a bin are one key: bins are compared with the one before, within a group.
+
+    Bins, and counts by value, add up to their total, in each group or in all.
+    """
     rows = pl.DataFrame({"x": [1.0, 2.0, 2.0, 4.0] * 300, "k": ["a", "b", "b", "b"] * 300})
-    bins = rows.dp.histogram("x", [0, 1.5, 3, 5], epsilon=1e9)
-    less = dfp.released(bins).diff()
+    bins = dfp.released(rows.dp.histogram("x", [0, 1.5, 3, 5], epsilon=1e9))
+    less = bins.diff()
     assert less["count"].to_list()[1:] == [300, -300]
     assert less["against"].to_list() == [None, 1.5, 3]
     assert "Nothing to compare with: 0, 1.5" in repr(dfp.show(less))
-    grouped = rows.dp.group_by("k", keys=["a", "b"]).histogram("x", [0, 1.5, 3, 5], epsilon=1e9)
-    shares = dfp.released(grouped).ratio_to("total", along="upper")
-    assert shares["count"].to_list() == pytest.approx([1, 0, 0, 0, 2 / 3, 1 / 3])
-
-
-def test_bins_of_a_histogram_and_counts_by_value_have_shares():
-    """Bins add up to their total, in each group or in all; so do counts by value."""
-    frame = pl.DataFrame({"x": [1.0, 2.0, 2.0] * 400, "k": ["a", "b", "b"] * 400})
-    bins = dfp.released(frame.dp.histogram("x", [0, 1.5, 3], epsilon=1e9))
-    assert bins.ratio_to("total")["count"].to_list() == pytest.approx([1 / 3, 2 / 3])
-    grouped = frame.dp.group_by("k", keys=["a", "b"]).histogram("x", [0, 1.5, 3], epsilon=1e9)
-    assert dfp.released(grouped).ratio_to("total")["count"].to_list() == pytest.approx(
-        [1 / 3, 0, 0, 2 / 3]
-    )
-    assert dfp.released(grouped).diff("a", along="k")["count"].to_list() == [0, 0, -400, 800]
-    often = dfp.released(frame.dp.value_counts("k", keys=["a", "b"], epsilon=1e9))
-    assert often.ratio_to("total")["count"].to_list() == pytest.approx([2 / 3, 1 / 3])
+    assert bins.ratio_to("total")["count"].to_list() == pytest.approx([1 / 4, 1 / 2, 1 / 4])
+    groups = rows.dp.group_by("k", keys=["a", "b"])
+    grouped = dfp.released(groups.histogram("x", [0, 1.5, 3, 5], epsilon=1e9))
+    shares = grouped.ratio_to("total", along="upper")["count"].to_list()
+    assert shares == pytest.approx([1, 0, 0, 0, 2 / 3, 1 / 3])
+    shares = grouped.ratio_to("total")["count"].to_list()
+    assert shares == pytest.approx([1 / 4, 0, 0, 0, 1 / 2, 1 / 4])
+    assert grouped.diff("a", along="k")["count"].to_list() == [0, 0, 0, -300, 600, 300]
+    often = dfp.released(rows.dp.value_counts("k", keys=["a", "b"], epsilon=1e9))
+    assert often.ratio_to("total")["count"].to_list() == pytest.approx([3 / 4, 1 / 4])
 
 
 def test_what_was_computed_can_be_shown():

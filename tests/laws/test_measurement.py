@@ -143,14 +143,10 @@ HOSTILE = [
     math.nextafter(1.0, 2), math.nextafter(1.0, 0), math.nextafter(2.0**126, 0), 1.7976e308,
     math.nextafter(2.0**-126, 0), math.nextafter(2.0**-127, 1), 1 + 2.0**-22, 1 + 3 * 2.0**-22,
 ]  # fmt: skip
-
-
 values = st.one_of(
     st.sampled_from(HOSTILE), st.floats(allow_nan=False), st.floats(-100, 100),
     st.builds(math.ldexp, st.sampled_from([-1.0, 0.75, 1.0, 1.5]), st.integers(-130, 130)),
 )  # fmt: skip
-
-
 many = st.lists(values, min_size=1, max_size=40).map(np.array)
 
 
@@ -276,14 +272,8 @@ def test_nan_has_no_label():
 
 
 FINE = SignificantBits(16)
-
-
 GROUPS = 3
-
-
 BINNINGS = [Octaves(), Octaves(4), SignificantBits(5), Edges((-1.0, 0.0, 2.5, 1e9))]
-
-
 ROWS = st.lists(
     st.tuples(st.integers(0, GROUPS - 1), st.one_of(st.floats(-9, 9), st.floats(-1e300, 1e300)))
 )
@@ -321,8 +311,6 @@ def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
 
 
 QUERY = dfp.var("x", (0, 1)).linear(grouped=True)
-
-
 LAST = QUERY.source.terms[0].grid.last
 
 
@@ -360,8 +348,6 @@ def test_groups_beyond_the_limit_are_refused(rows, first):
 
 
 OCTAVES = Octaves()
-
-
 FEW = BIN_ROW_LIMIT - 1
 
 

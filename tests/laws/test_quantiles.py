@@ -47,8 +47,6 @@ from dfprivacy.statistics.split import split
 from tests.numbered_bytes import draw_numbered
 
 pytestmark = pytest.mark.usefixtures("permitted")
-
-
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 LEVELS = [Fraction(0), Fraction(1, 10), THIRD, HALF, Fraction(2, 3), Fraction(1)]
 SURE = Epsilon(Fraction(1000))

@@ -12,8 +12,6 @@ import dfprivacy as dfp
 
 SIGMA = 2.0
 RANDOM = np.random.default_rng(11)
-
-
 MEANS = [0.0, 0.3, -0.3, 1.0, 63.9, 64.0, 64.1, -128.0, 255.7, -301.3, 511.9]
 
 

@@ -56,8 +56,6 @@ FORGED = [
     (3, {**SECOND, "clip": 2.1}),
     (3, {"radius": 1e-200, "center": [1e-200] * 4, "clip": 1e-290}),
 ]
-
-
 KINDS = {
     1: {"kind": "coordinate", "part": 0, "height": 10},
     2: {"kind": "length", "part": 1, "height": 10},

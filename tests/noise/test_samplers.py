@@ -615,15 +615,11 @@ def all_draws():
         values += law.select(runs, NumberedBytes()).tolist()
     return values
 """
-
-
 BOTH_PATHS = """
 fast = all_draws()
 samplers.certified = race.certified = lambda: False
 assert fast == all_draws()
 """
-
-
 ROUNDING = """
 import ctypes, ctypes.util
 expected = all_draws()
@@ -639,16 +635,12 @@ for mode in (0x400, 0x800, 0xC00):
     assert found == expected
 assert uniform.is_certified()
 """
-
-
 FLUSHING = """
 import ctypes, sys
 ctypes.CDLL(sys.argv[1]).flush()
 import numpy as np
 assert np.array([5e-324])[0] * 1.0 == 0.0, "denormals are still there"
 """
-
-
 FLUSH_C = """
 #include <xmmintrin.h>
 #include <pmmintrin.h>

@@ -46,8 +46,6 @@ pytestmark = pytest.mark.usefixtures("permitted")
 
 
 TIMES = [EXPONENTIAL, UNIFORM]
-
-
 RATE = Fraction(1, 3)
 
 
@@ -76,14 +74,8 @@ def craft_words(count):
 
 
 ALPHA = 1e-9
-
-
 DRAWS = 100_000
-
-
 MECHANISMS = [ExponentialMechanism, PermuteAndFlip]
-
-
 both = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda kind: kind.__name__)
 
 

@@ -29,14 +29,8 @@ from dfprivacy.noise.tails import (
 )
 
 pytestmark = pytest.mark.usefixtures("permitted")
-
-
 SMALL_SCALES = [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(7, 2)]
-
-
 LARGE_SCALES = [Fraction(10**9 + 7, 3), Fraction(2**30), Fraction(2**60), Fraction(2**200 + 1)]
-
-
 SMALL_VARIANCES = [
     Fraction(1, 100),
     Fraction(1, 4),
@@ -44,8 +38,6 @@ SMALL_VARIANCES = [
     Fraction(399, 100),
     Fraction(25),
 ]
-
-
 ERROR = Fraction(1, 10**30)
 
 
@@ -364,11 +356,7 @@ def test_unknown_numbers_of_terms_are_refused():
 
 
 LEVELS = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.905, 0.91, 0.92, 0.95, 0.98, 0.99, 0.999]
-
-
 LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(1000)), DiscreteGaussian(Fraction(1000))
-
-
 GRAIN = 2**-60  # equal weights are told apart by this, at 400 bits
 
 

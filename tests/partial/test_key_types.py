@@ -97,8 +97,6 @@ FIXED = [
     *(pa.timestamp(unit, "Europe/Rome") for unit in ("s", "ms", "us", "ns")),
     *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
 ]
-
-
 REFUSED = {"timestamp[s]", "timestamp[s, tz=Europe/Rome]"}
 
 

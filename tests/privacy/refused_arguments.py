@@ -13,8 +13,6 @@ import dfprivacy as dfp
 
 SECRET = 271_828_182
 FRAME = pl.DataFrame({"g": ["a", "b"] * 50, "x": [float(SECRET)] * 100})
-
-
 ASKS = {
     "count": lambda private, **terms: private.count(**terms),
     "mean": lambda private, **terms: private.mean("x", (0, 1), **terms),

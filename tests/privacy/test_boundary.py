@@ -122,8 +122,6 @@ def catch_error(call):
 
 
 PLAIN = (KeyboardInterrupt, MemoryError)
-
-
 HELD = {
     "frame": lambda _: FRAME.dp,
     "Private": lambda _: FRAME.dp,

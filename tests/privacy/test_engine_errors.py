@@ -40,8 +40,6 @@ BROKEN_FRAMES = {
         "SELECT 9223372036854775807 + range AS x FROM range(9)"
     ),
 }
-
-
 ASKS = {
     "one pass": lambda frame: dfp.frame(frame).mean("x", (0, 1)),
     "two passes": lambda frame: dfp.frame(frame).agg(dfp.count(), dfp.median("x")),

@@ -14,8 +14,6 @@ import dfprivacy as dfp
 from tests.command_line import run_python
 
 WIDE = ["laplace", "gaussian"]
-
-
 FRAME = pd.DataFrame({"g": [0] * 9, "x": [1.0] * 9})
 
 

@@ -5,8 +5,6 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from benchmarks.replay_questions import QUESTIONS as ALL_QUESTIONS
-from benchmarks.replay_questions import SCHEMA
 from dfprivacy.noise.recording import record_draws
 from tests.no_noise import NoNoise
 
@@ -72,28 +70,6 @@ def test_no_group_that_is_shown_has_an_answer(name, rows):
     for first in (dfp.count(), dfp.nunique("u"), dfp.mean("x"), dfp.slope("y", "x")):
         released = private.group_by("g").agg(first=first, other=QUESTIONS[name], epsilon=1)
         assert released.height == 0
-
-
-SECRET = [
-    name
-    for name, question in ALL_QUESTIONS.items()
-    if "secret" in question.keys and question.statistic != "suggest_limits"
-]
-
-
-@pytest.mark.parametrize("name", SECRET)
-def test_hidden_rows_have_the_dtypes_of_no_rows(name):
-    """No column and no dtype differs between no rows and too few rows to show."""
-    question = ALL_QUESTIONS[name]
-    row = dict.fromkeys(SCHEMA, 1) | {"k": "a", "x": 2.0, "y": 3.0, "s": [1]}
-    schemas = []
-    for rows in (0, 1):
-        frame = pl.DataFrame([row] * rows, SCHEMA)
-        private = dfp.frame(frame)(**{question.measures[-1]: 1.0}, delta=1e-10)
-        groups = private if question.lacks_groups else private.group_by("k")
-        released = question.ask(groups) if question.ask else groups.agg(*question.statistics)
-        schemas.append(released.schema)
-    assert schemas[0] == schemas[1]
 
 
 class ExactInputs:

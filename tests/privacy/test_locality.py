@@ -14,8 +14,6 @@ from pyarrow import parquet
 import dfprivacy as dfp
 
 ASKED = {"v": dfp.var("x", (0, 100)), "n": dfp.count()}
-
-
 WIDE = 2**53 + 1
 
 

@@ -200,8 +200,6 @@ WAYS = {
         "x", (0, 9), epsilon=1, delta=1e-6
     ),
 }
-
-
 ADAPTIVE = {"mean_vector"}  # reads rows again around a noisy center, so it is charged first
 FRAME = pl.DataFrame(
     {"g": ["a", "b"] * 500, "h": [0, 1] * 500, "x": [1.0, 3.0] * 500, "u": range(1000)}

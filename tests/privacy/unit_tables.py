@@ -3,8 +3,6 @@
 import pyarrow as pa
 
 FRAMES = ["pandas", "polars", "duckdb"]
-
-
 SCHEMA = pa.schema({"u": pa.int64(), "g": pa.string(), "x": pa.float64(), "i": pa.int64()})
 
 

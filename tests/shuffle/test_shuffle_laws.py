@@ -26,8 +26,6 @@ from dfprivacy.shuffle.sums import (
 )
 
 pytestmark = pytest.mark.usefixtures("permitted")
-
-
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
 
 

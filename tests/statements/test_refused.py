@@ -213,8 +213,6 @@ ABOUT = (
     "from the statement. `tests/statements/test_refused.py` has an example of each; "
     "`python -m tests.statements.test_refused` writes this page."
 )
-
-
 VAGUE = re.compile(r"^(CREATE .*)?\*\w+\*|\b(such|this|here|these)\b")
 """A construct that its reason alone makes plain."""
 EMPTY = {"", "it is not on the list of what is known to be safe"}

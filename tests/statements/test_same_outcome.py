@@ -57,8 +57,6 @@ QUERIES = [
         f"SELECT {e} AS k, dp_count({e}) AS n FROM t GROUP BY k",
     )
 ]  # fmt: skip
-
-
 WITHOUT_ROWS = set(QUERIES[::4])
 
 

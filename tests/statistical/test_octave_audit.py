@@ -14,8 +14,6 @@ import pytest
 import sql_udfs
 
 pytestmark = pytest.mark.slow
-
-
 ROWS = 1000
 SHARES = [0, 0.3, 0.6, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99, 0.995, 0.999, 1]
 LOSSES = [{"epsilon": 1}, {"rho": 0.5}, {"epsilon": 0.1}]
