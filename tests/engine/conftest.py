@@ -29,6 +29,19 @@ def failing():
         dfp.frame(pa.RecordBatchReader.from_batches(schema, batches)).count()
 
 
+TABLE = pa.table({"x": [1.0] * 9})
+
+
+def count_during(act):
+    """Count rows; something is done while the engine reads them."""
+
+    def batches():
+        act()
+        yield from TABLE.to_batches()
+
+    return dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
+
+
 def hold_none():
     """Have the databases closed that are held for further calls: they are, before a fork."""
     with warnings.catch_warnings():

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from tests.engine.conftest import failing
+from tests.engine.conftest import TABLE, count_during, failing
 
 FRAME = pd.DataFrame({"g": [1, 2, 3] * 50, "x": [0.5] * 150})
-TABLE = pa.table({"x": [1.0] * 9})
 
 
 def mean(frame=FRAME):
@@ -36,16 +35,6 @@ def read_setting(database, name):
     """Return a setting of a database."""
     (value,) = database.cursor().execute(f"SELECT current_setting('{name}')").fetchone()
     return value
-
-
-def count_during(act):
-    """Count rows; something is done while the engine reads them."""
-
-    def batches():
-        act()
-        yield from TABLE.to_batches()
-
-    return dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
 
 
 @pytest.fixture
@@ -86,6 +75,7 @@ def test_a_call_leaves_no_settings_and_no_names(opened):
     dfp.frame(FRAME).group_by("g").median("x", delta=1e-6)
     dfp.frame(FRAME).mean("x")
     dfp.sql("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g", t=FRAME, delta=1e-6)
+    dfp.sql("SELECT dp_count(*) FROM t", t=FRAME, schema=dfp.Schema(unit="t.g"), max_rows=1)
     assert all(state(database) == before for database, _ in opened)
 
 
@@ -110,6 +100,7 @@ def test_a_statement_leaves_nothing_to_the_next(opened):
     assert state(database) == state(fresh)
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_failed_or_had_limits_is_not_used_again(opened):
     """A database ends with a call that fails, and with one that an Engine limits."""
     count = dfp.frame(TABLE).count
@@ -130,6 +121,7 @@ def test_what_takes_long_is_not_held(opened):
         assert len(opened) == number + 1
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_place_is_that_of_the_call(opened, tmp_path):
     """Each call writes temporary files where its own Engine says, quotes in the name and all."""
     for name in ("one", "it's"):

@@ -3,12 +3,11 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
 from benchmarks.watching import spilled_mib
-from tests.engine.conftest import failing
+from tests.engine.conftest import TABLE, count_during, failing
 from tests.wrapped import Wrapped
 
 
@@ -24,9 +23,6 @@ def settings(opened):
         return config.get("memory_limit"), config.get("threads")
 
     return open_options
-
-
-TABLE = pa.table({"x": [1.0] * 9})
 
 
 def test_limits_reach_the_engine(settings):
@@ -73,13 +69,12 @@ def test_spill_directories_are_private_and_go(spills):
     """A release's directory is entered by this user alone, and gone when it has ended."""
     modes = []
 
-    def batches():
+    def leave_rows():
         for folder in spills.iterdir():
             (folder / "rows").write_text("raw rows")
             modes.append(stat.S_IMODE(folder.stat().st_mode))
-        yield from TABLE.to_batches()
 
-    dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
+    count_during(leave_rows)
     assert modes == [0o700]
     assert list(spills.iterdir()) == []
 

@@ -5,13 +5,11 @@ import os
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
 from tests.command_line import run_python
-
-TABLE = pa.table({"x": [1.0] * 9})
+from tests.engine.conftest import TABLE
 
 
 @pytest.mark.slow

@@ -127,33 +127,12 @@ def test_a_unit_is_a_column_of_the_relation_in_from(con):
         dfp.explain("SELECT dp_count(*) FROM adults", con=con, unit="user_id", max_rows=1)
 
 
-HIDING = [
-    "UPPER(x) AS 'x'",
-    '"||"(a, b) AS 42',
-    "coalesce(a) AS a",
-    '"COUNT"(x) AS 42',
-    "count_star() AS 42",
-    "list_value(a, b) AS ['x', 'y']",
-]
-
-
-@pytest.mark.parametrize("macro", HIDING)
-def test_macros_that_hide_a_function(con, macro):
-    """A macro under the name of one of DuckDB's functions or operators is refused."""
-    con.execute(f"CREATE MACRO {macro}")
-    with pytest.raises(dfp.RefusedStatementError, match="it hides a function of DuckDB's"):
-        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
-
-
-def test_a_python_function_that_adds_to_one_of_duckdbs(con):
-    """A Python function under the name of one of DuckDB's is refused, another one is not."""
+def test_functions_that_hide_none_of_duckdbs(con):
+    """A Python function or a macro under a name of its own is no matter."""
     con.create_function("my_own", lambda x: x, ["BIGINT"], "DOUBLE")
     assert count(con, "visits") == 600
     con.execute("CREATE MACRO other(x) AS x")
     assert count(con, "visits") == 600
-    con.create_function("even", lambda x: x, ["BIGINT"], "DOUBLE")
-    with pytest.raises(dfp.RefusedStatementError, match="the Python function 'even'"):
-        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
 
 
 @pytest.mark.parametrize("path", ["a,b", "b", "memory.b,db2.a", "db2.a,memory.b", "x y,b", "db2"])
@@ -311,20 +290,34 @@ def test_a_relation_that_can_not_be_run_any_more(con, change):
                 ask(rows)
 
 
-HIDING = {
-    "macro 'floor'": lambda con: con.execute("CREATE MACRO floor(x) AS 0"),
-    "macro 'Sum'": lambda con: con.execute("CREATE TEMP MACRO Sum(x) AS max(x) * 1000"),
-    "Python function 'even'": lambda con: con.create_function("even", float, ["BIGINT"], "DOUBLE"),
-}
+HIDING = [
+    "UPPER(x) AS 'x'",
+    '"||"(a, b) AS 42',
+    "coalesce(a) AS a",
+    '"COUNT"(x) AS 42',
+    "count_star() AS 42",
+    "list_value(a, b) AS ['x', 'y']",
+    "floor(x) AS 0",
+    "Sum(x) AS max(x) * 1000",
+]
 
 
-@pytest.mark.parametrize("function", HIDING)
-def test_a_function_that_hides_one_of_duckdb(con, function):
-    """Rows of a relation are read with functions of its connection, which have to be DuckDB's."""
-    HIDING[function](con)
-    asks = (lambda rows: dfp.frame(rows).sum("age", bounds=(0, 9)), count_rows)
-    for ask in asks:
-        with pytest.raises(dfp.errors.UnsupportedFrameError, match=f"the {function} of the rel"):
+@pytest.mark.parametrize("macro", [*HIDING, None])
+def test_a_function_that_hides_one_of_duckdb(con, macro):
+    """A macro or Python function by the name of one of DuckDB's, or of an operator, is refused.
+
+    Rows of a relation are read with functions of its connection, which have to be DuckDB's.
+    """
+    if macro:
+        con.execute(f"CREATE TEMP MACRO {macro}")
+        match = r"it hides a function of DuckDB's"
+    else:
+        con.create_function("even", float, ["BIGINT"], "DOUBLE")
+        match = "the Python function 'even'"
+    with pytest.raises(dfp.RefusedStatementError, match=match):
+        count(con, "visits")
+    for ask in (lambda rows: dfp.frame(rows).sum("age", bounds=(0, 9)), count_rows):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="' of the rel"):
             ask(con.table("visits"))
 
 
