@@ -9,23 +9,13 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import run_python
 from tests.conformance.asked_sums import questions
+from tests.conformance.frame_releases import many_rows
 
 
 @pytest.fixture(scope="module")
 def many_values():
-    generator = np.random.default_rng(1)
-    size = 20_000
-    x = generator.normal(40, 60, size)
-    x[::97] = np.nan
-    x[::101] = np.inf
-    return pa.table(
-        {
-            "g": generator.choice(["a", "b", "c", None], size).tolist(),
-            "x": x,
-            "i": generator.integers(-(2**62), 2**62, size),
-            "h": generator.integers(0, 3, size),
-        }
-    )
+    rows = many_rows()
+    return rows.append_column("h", pa.array(np.arange(len(rows)) % 3))
 
 
 @pytest.mark.parametrize("by", [[], ["h", "g"]])

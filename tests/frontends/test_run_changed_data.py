@@ -92,11 +92,18 @@ def test_files_that_are_not_read(run):
     assert run(text).stderr == ""
 
 
-def test_no_note(run):
-    """An answer that was remembered without a digest gives no warning, and gets none later."""
-    text = describe(SOURCES["Parquet"])
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_no_note(run, is_refused):
+    """An answer that was remembered without a digest gives no warning, and gets none later.
+
+    A place that takes no notes costs warnings, and no release.
+    """
+    notes, text = Path("budget.db-sources"), describe(SOURCES["Parquet"])
+    if is_refused:
+        notes.mkdir()
     assert run(text).stderr == ""
-    Path("budget.db-sources").unlink()
+    if not is_refused:
+        notes.unlink()
     change(SOURCES["Parquet"])
     for _ in range(2):
         result = run(text)
@@ -141,12 +148,3 @@ def test_digests_are_private(run):
     assert stat.S_IMODE(notes.stat().st_mode) == 0o600
     digest = notes.read_text().split()[1]
     assert digest.encode() not in Path("budget.db").read_bytes()
-
-
-def test_notes_that_cannot_be_written(run):
-    """A place that takes no notes costs warnings, and no release."""
-    Path("budget.db-sources").mkdir()
-    text = describe(SOURCES["Parquet"])
-    for _ in range(2):
-        result = run(text)
-        assert (result.exit_code, result.stderr) == (0, "")

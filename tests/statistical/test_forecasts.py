@@ -208,42 +208,25 @@ def on_grid(values):
     return np.ldexp(np.rint(mantissa * 2**17) / 2**17, exponent)
 
 
-@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
-def test_forecast_ranks_hold(q, upper_limit):
+SPREAD, REPEATED = 1 + np.arange(1000) / 1000, np.repeat([1.0, 2.0, 5.0, 9.0], 250)
+RANKS = [(500, values, [q]) for values in (SPREAD, REPEATED) for q in (0.5, 0.9, 0.99)]
+RANKS.append((100, 1 + np.arange(10_000) / 10_000, [0.1, 0.25, 0.5, 0.75, 0.9]))
+"""Groups, the values of each, and levels that share a loss."""
+
+
+@pytest.mark.parametrize(("groups", "values", "qs"), RANKS, ids=lambda value: str(value)[:12])
+def test_forecast_ranks_hold(groups, values, qs, upper_limit):
     """A quantile is as many ranks off as forecast, for spread and for repeated values; 1e-9 each.
 
     How many ranks are needed is not said: bins hold several ranks.
     """
-    groups, size, loss = 500, 1000, {"epsilon": 2}
-    for values in (1 + np.arange(size) / size, np.repeat([1.0, 2.0, 5.0, 9.0], size // 4)):
-        frame = pl.DataFrame(
-            {"g": np.repeat(np.arange(groups), size), "x": np.tile(values, groups)}
-        )
-        private = frame.dp.group_by("g", keys=range(groups))
-        plan = private.explain.quantile("x", q, **loss)["x"]
-        answers = private.quantile("x", q, **loss)["x"].to_numpy()
-        sorted_values = np.sort(on_grid(values))
-        below, upto = (
-            np.searchsorted(sorted_values, answers, "left"),
-            np.searchsorted(sorted_values, answers, "right"),
-        )
-        off = np.maximum(0, np.maximum(below - q * size, q * size - upto))
-        assert upper_limit(int((off <= plan.typical[2]).sum()), groups) >= LEVEL
-
-
-def test_forecast_ranks_of_several_quantiles_hold(upper_limit):
-    """The same for five quantiles under one loss; 1e-9 each."""
-    groups, size, qs = 100, 10_000, [0.1, 0.25, 0.5, 0.75, 0.9]
-    values = 1 + np.arange(size) / size
+    size, index = len(values), 2 if len(qs) == 1 else 3
     frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": np.tile(values, groups)})
     private = frame.dp.group_by("g", keys=range(groups))
     plan, released = (ask.quantiles("x", qs, epsilon=2) for ask in (private.explain, private))
     sorted_values = np.sort(on_grid(values))
     for q in qs:
         answers = released[f"x_{q}"].to_numpy()
-        below, upto = (
-            np.searchsorted(sorted_values, answers, "left"),
-            np.searchsorted(sorted_values, answers, "right"),
-        )
+        below, upto = (np.searchsorted(sorted_values, answers, side) for side in ("left", "right"))
         off = np.maximum(0, np.maximum(below - q * size, q * size - upto))
-        assert upper_limit(int((off <= plan[f"x_{q}"].typical[3]).sum()), groups) >= LEVEL
+        assert upper_limit(int((off <= plan[f"x_{q}"].typical[index]).sum()), groups) >= LEVEL

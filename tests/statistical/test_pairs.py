@@ -34,15 +34,19 @@ def truths(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return truth(pl.DataFrame({"x": x, "y": y}), (-np.inf, np.inf))
 
 
+def copy_rows(x: np.ndarray, y: np.ndarray) -> pl.DataFrame:
+    """Return a frame of many groups that all hold these rows."""
+    group = np.repeat(np.arange(COPIES), len(x))
+    return pl.DataFrame({"x": np.tile(x, COPIES), "y": np.tile(y, COPIES), "g": group})
+
+
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 1}], ids=str)
 @pytest.mark.parametrize("size", [20, 300, 2000])
 def test_intervals_of_two_columns_cover(size, loss, upper_limit):
     """An interval at 95 % holds the answer without noise 95 times in 100 at least."""
     for pairs in shapes(size):
         x, y = (np.clip(column, 0, 100) for column in pairs)
-        rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
-        frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
-        by = frame.dp.group_by("g", keys=range(COPIES))
+        by = copy_rows(x, y).dp.group_by("g", keys=range(COPIES))
         for kind in KINDS:
             released = getattr(by, kind)(*name_columns(kind), (0, 100), (0, 100), **loss)
             low, high, true = released["low"], released["high"], float(truths(x, y)[kind])
@@ -98,9 +102,7 @@ def test_intervals_without_bounds_hold_or_are_marked(law, size, upper_limit):
 def test_intervals_of_two_columns_are_hardly_wider_than_need_be(kind, lower_limit):
     """Of many rows an interval at 95 % holds the answer in no more than 98.5 of 100 cases."""
     x, y = (np.clip(column, 0, 100) for column in next(shapes(2000)))
-    rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
-    frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), 2000)})
-    by = frame.dp.group_by("g", keys=range(COPIES))
+    by = copy_rows(x, y).dp.group_by("g", keys=range(COPIES))
     released = getattr(by, kind)(*name_columns(kind), (0, 100), (0, 100), epsilon=4)
     low, high, true = released["low"], released["high"], float(truths(x, y)[kind])
     assert lower_limit(int(((low <= true) & (true <= high)).sum()), COPIES) <= 0.985
@@ -123,9 +125,8 @@ def test_intervals_of_arithmetic_with_answers_cover(size, upper_limit):
     terms = {"keys": list(range(COPIES)), "schema": schema, "epsilon": 4, "intervals": True}
     for pairs in list(shapes(size))[:4]:
         x, y = (np.clip(column, 0, 100) for column in pairs)
-        rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
-        frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
-        released = dfp.sql(f"SELECT g, {answers} FROM t GROUP BY g", t=frame, **terms)
+        query = f"SELECT g, {answers} FROM t GROUP BY g"
+        released = dfp.sql(query, t=copy_rows(x, y), **terms)
         for index, (formula, exact) in enumerate(formulas.items()):
             low, high = (released[f"f{index}_{end}"] for end in ("low", "high"))
             true = float(exact(x, y))

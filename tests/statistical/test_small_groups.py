@@ -74,15 +74,22 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, limit):
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "kind"),
-    [*itertools.product(DATA, (20, 100), TRUTHS)],
+    ("name", "rows", "kind", "shift"),
+    [
+        *((*case, 0) for case in itertools.product(DATA, (20, 100), TRUTHS)),
+        *(("years", rows, "mean", 1500) for rows in (20, 100, 200)),
+    ],
 )
-def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_limit):
-    """Of the groups' own means, sums and deviations 93 % are held, or the group is marked."""
+def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, shift, upper_limit):
+    """Of the groups' own means, sums and deviations 93 % are held, or the group is marked.
+
+    So it is where a twentieth of all groups is far from the others.
+    """
     generator = np.random.default_rng(2)
     hits = []
     for _ in range(RELEASES):
         values = DATA[name](generator, rows)
+        values[: GROUPS // 20] -= shift
         truth = TRUTHS[kind](values, axis=1)
         release = getattr(group_frame(values), kind)("x", epsilon=1)
         low, high = release["low"].to_numpy(), release["high"].to_numpy()
@@ -100,21 +107,6 @@ def test_notes_are_of_each_group(lower_limit):
     assert (
         lower_limit(int(np.median([column.is_not_null().sum() for column in notes])), 200) <= 0.05
     )
-
-
-@pytest.mark.parametrize("rows", [20, 100, 200])
-def test_intervals_hold_where_some_groups_are_elsewhere(rows, upper_limit):
-    """Where a twentieth of all groups is far from the others 93 % are held, or marked."""
-    generator = np.random.default_rng(9)
-    hits = []
-    for _ in range(RELEASES):
-        values = DATA["years"](generator, rows)
-        values[: GROUPS // 20] -= 1500
-        release = group_frame(values).mean("x", epsilon=1)
-        truth = values.mean(axis=1)
-        is_covered = (release["low"].to_numpy() <= truth) & (truth <= release["high"].to_numpy())
-        hits.append(int((is_covered | release["note"].is_not_null().to_numpy()).sum()))
-    assert upper_limit(int(np.median(hits)), GROUPS) >= 0.93
 
 
 @pytest.mark.parametrize("size", [0.0, 500.0, 1500.0, 4000.0, -2000.0, -1e5, 1e9])
