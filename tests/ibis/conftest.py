@@ -6,6 +6,11 @@ import warnings
 
 import pytest
 
+IBIS_WARNINGS = pytest.mark.filterwarnings(
+    "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
+    "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
+)
+
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):

@@ -16,17 +16,12 @@ from tests.conformance.frame_releases import (
     of_units,
     shown,
 )
+from tests.ibis.conftest import IBIS_WARNINGS
 
 ibis = pytest.importorskip("ibis")
 ibis_frames = importlib.import_module("dfprivacy.engine.ibis")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
-        "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
-    ),
-]
+pytestmark = [pytest.mark.slow, IBIS_WARNINGS]
 
 
 def on_duckdb(table):

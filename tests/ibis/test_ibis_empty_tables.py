@@ -3,14 +3,12 @@
 import pytest
 
 import dfprivacy as dfp
+from tests.ibis.conftest import IBIS_WARNINGS
 from tests.laws.empty_tables import STATISTICS_BY_NAME, TABLES, ask, run_question
 
 ibis = pytest.importorskip("ibis")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
-    "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
-)
+pytestmark = IBIS_WARNINGS
 
 ASKED = [name for name in STATISTICS_BY_NAME if name.endswith("bounds") or " " not in name]
 

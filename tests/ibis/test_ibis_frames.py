@@ -10,16 +10,11 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.ibis.conftest import IBIS_WARNINGS
 
 ibis = pytest.importorskip("ibis")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
-        "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
-    ),
-]
+pytestmark = [pytest.mark.slow, IBIS_WARNINGS]
 
 
 @pytest.fixture

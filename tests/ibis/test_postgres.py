@@ -10,17 +10,12 @@ import pytest
 import dfprivacy as dfp
 from benchmarks import boundary
 from tests.conformance.frame_releases import RELEASES, many_rows, shown
+from tests.ibis.conftest import IBIS_WARNINGS
 
 ibis = pytest.importorskip("ibis")
 psycopg = pytest.importorskip("psycopg")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
-        "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
-    ),
-]
+pytestmark = [pytest.mark.slow, IBIS_WARNINGS]
 
 FLOATS = ["NaN", "Infinity", "-Infinity", "5e-324", "-5e-324", "1e-170", "-1e-200", "-0"]
 FLOATS += ["1.7976931348623157e308", "-1.7976931348623157e308", "2.3e-308", "1e-39", None]

@@ -292,19 +292,6 @@ ASKED = {
 MAKERS = ("empty", "zeros", "full", "arange", "concatenate", "stack", "repeat")
 
 
-def failing(function, at):
-    """Return a function that runs out of memory when it is called for the `at`-th time."""
-    calls = iter(range(10**9))
-
-    def allocate(*args, **kwargs):
-        if next(calls) == at:
-            shape = (3_000_001, 10_000)
-            raise np._core._exceptions._ArrayMemoryError(shape, np.dtype("int64"))
-        return function(*args, **kwargs)
-
-    return allocate
-
-
 @pytest.mark.parametrize("ask", ASKED)
 def test_memory_that_runs_out_is_told_in_fixed_words(ask, monkeypatch):
     """Whichever array there is no memory for, its shape is not told."""
@@ -313,7 +300,7 @@ def test_memory_that_runs_out_is_told_in_fixed_words(ask, monkeypatch):
     for name in MAKERS:
         for at in (0, 3):
             with monkeypatch.context() as patch:
-                patch.setattr(np, name, failing(getattr(np, name), at))
+                patch.setattr(np, name, battery.failing(getattr(np, name), at))
                 error = catch_error(lambda: ASKED[ask](frame.dp))
             messages |= {str(error)} if error is not None else set()
     assert messages == {"dfprivacy ran out of memory"}

@@ -124,7 +124,7 @@ class StatementMaker:
         kind = columns[key]
         where = f" WHERE {' AND '.join(where)}" if where else ""
         way = self.random.choice(("plain", "group", "window", "distinct", "union"))
-        output_columns = {"u": kind}
+        output_columns = {"u": kind, "v": "x"}
         value = self.number(columns)
         if way == "group":
             what = self.random.choice(
@@ -135,34 +135,22 @@ class StatementMaker:
                 if self.random.random() < 0.4
                 else ""
             )
-            return f"SELECT {key} AS u, {what} AS v FROM {text}{where} GROUP BY {key}{having}", {
-                **output_columns,
-                "v": "x",
-            }
+            query = f"SELECT {key} AS u, {what} AS v FROM {text}{where} GROUP BY {key}{having}"
+            return query, output_columns
         if way == "window":
             over = f"(PARTITION BY {key} ORDER BY {value})"
             what = self.random.choice((
                 f"rank() OVER {over}", f"dense_rank() OVER {over}", f"count(*) OVER {over}",
                 f"max({value}) OVER (PARTITION BY {key})"))  # fmt: skip
-            return f"SELECT {key} AS u, {value} AS v, {what} AS w FROM {text}{where}", {
-                **output_columns,
-                "v": "x",
-                "w": "x",
-            }
+            query = f"SELECT {key} AS u, {value} AS v, {what} AS w FROM {text}{where}"
+            return query, {**output_columns, "w": "x"}
         if way == "distinct":
-            return f"SELECT DISTINCT {key} AS u, {value} AS v FROM {text}{where}", {
-                **output_columns,
-                "v": "x",
-            }
+            return f"SELECT DISTINCT {key} AS u, {value} AS v FROM {text}{where}", output_columns
         plain = f"SELECT {key} AS u, CAST({value} AS DOUBLE) AS v FROM {text}{where}"
         if way == "union":
-            other = (
-                "SELECT customer, total FROM orders"
-                if kind == "k"
-                else "SELECT order_id, total FROM orders"
-            )
-            return f"{plain} UNION ALL {other}", {**output_columns, "v": "x"}
-        return plain, {**output_columns, "v": "x"}
+            column = "customer" if kind == "k" else "order_id"
+            return f"{plain} UNION ALL SELECT {column}, total FROM orders", output_columns
+        return plain, output_columns
 
 
 def statement(seed, depth=2):

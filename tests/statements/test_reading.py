@@ -23,12 +23,16 @@ BINARY = [
     "<>",
     "<",
     ">=",
+    "&",
+    "|",
+    "<<",
+    "==",
     "AND",
     "OR",
-    "IS DISTINCT FROM",
+    "LIKE",
 ]
+BINARY += ["NOT LIKE", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
 AFTER = ["IS NULL", "IS NOT NULL", "::VARCHAR", "IS TRUE", "ISNULL"]
-BINARY += ["LIKE", "NOT LIKE", "IS NOT DISTINCT FROM", "&", "|", "<<", "=="]
 
 
 def _combine(inner):
