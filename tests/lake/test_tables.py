@@ -226,27 +226,32 @@ def z85(data):
     return "".join(_Z85[word // 85**power % 85] for word in words for power in range(4, -1, -1))
 
 
+def need_feature(folder, feature, *actions):
+    """Commit to a Delta table that its readers need a feature, and some actions beside."""
+    protocol = {
+        "minReaderVersion": 3, "minWriterVersion": 7,
+        "readerFeatures": [feature], "writerFeatures": [feature],
+    }  # fmt: skip
+    lines = map(json.dumps, [{"protocol": protocol}, *actions])
+    (folder / "_delta_log" / f"{1:020}.json").write_text("\n".join(lines))
+
+
 def test_deletion_vectors_of_delta_are_respected(tmp_path):
     """A row that a deletion vector marks does not count."""
     deltalake = pytest.importorskip("deltalake")
     folder = tmp_path / "t"
     deltalake.write_deltalake(folder, VISITS)
-    log = folder / "_delta_log"
-    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    log = folder / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
     (add,) = [action["add"] for action in actions if "add" in action]
     data = _DELETED + bytes(-len(_DELETED) % 4)
     vector = {"storageType": "i", "pathOrInlineDv": z85(data), "cardinality": 10}
-    features = ["deletionVectors"]
-    protocol = {
-        "minReaderVersion": 3, "minWriterVersion": 7,
-        "readerFeatures": features, "writerFeatures": features,
-    }  # fmt: skip
-    commit = [
-        {"protocol": protocol},
+    need_feature(
+        folder,
+        "deletionVectors",
         {"remove": {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}},
         {"add": {**add, "deletionVector": {**vector, "sizeInBytes": len(_DELETED)}}},
-    ]
-    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, commit)))
+    )
     assert count(folder) == 40
     assert float(dfp.frame(folder).min("user", epsilon=1e9)) >= 9
 
@@ -254,17 +259,10 @@ def test_deletion_vectors_of_delta_are_respected(tmp_path):
 def test_unread_features_of_delta_are_refused(tmp_path):
     """A table that needs a feature of its reader that polars lacks is refused by that name."""
     deltalake = pytest.importorskip("deltalake")
-    folder = tmp_path / "t"
-    deltalake.write_deltalake(folder, VISITS)
-    features = ["columnMapping"]
-    protocol = {
-        "minReaderVersion": 3, "minWriterVersion": 7,
-        "readerFeatures": features, "writerFeatures": features,
-    }  # fmt: skip
-    log = folder / "_delta_log" / f"{1:020}.json"
-    log.write_text(json.dumps({"protocol": protocol}))
+    deltalake.write_deltalake(tmp_path / "t", VISITS)
+    need_feature(tmp_path / "t", "columnMapping")
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="columnMapping"):
-        dfp.frame(folder)
+        dfp.frame(tmp_path / "t")
 
 
 def delete_by_file(table, monkeypatch, *, equality):
