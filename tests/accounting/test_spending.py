@@ -88,7 +88,7 @@ def test_a_number_is_read_once(frame, ledger, question):
 
 
 def test_numbers_of_a_statement_and_of_limits_are_read_once(frame, ledger):
-    """The same where a statement asks, and where limits are all that is asked for."""
+    """Numbers of a statement, and of a question for limits, are read once too."""
     terms = {"ledger": ledger, "dataset": "flights"}
     dfp.sql("SELECT dp_sum(x, 0, 9), dp_count(*) FROM t", t=frame, epsilon=Growing(0.1), **terms)
     dfp.suggest_limits(frame, unit="g", epsilon=Growing(0.1), **terms)

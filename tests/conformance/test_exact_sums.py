@@ -29,7 +29,7 @@ def stored(query):
 
 
 def test_large_groups_are_exact(exact):
-    """So they are where floats could round: a group of nine million values is added as integers."""
+    """A group of nine million values is added as integers: its sum is exact beyond 2**53."""
     frame = stored("SELECT 1 AS g, 256 - 9 * sqrt(range / 9e6) AS x FROM range(9_000_000)")
     statistics = {"mean": dfp.mean("x", (0, 256), clipping=False), "rows": dfp.count()}
     ((_, rows, total, everything),) = exact.sums(frame, statistics, ["g"])

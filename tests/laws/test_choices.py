@@ -282,7 +282,7 @@ def test_one_row_moves_lengths_by_one(functional):
 
 @pytest.mark.parametrize("functional", EVERY, ids=str)
 def test_one_row_moves_lengths_by_one_in_large_data(functional):
-    """The same for 30 random data sets on 33 points, with up to millions of rows a value."""
+    """One row moves lengths by one in 30 random data sets of up to millions of rows a value."""
     random = np.random.default_rng(5)
     for _ in range(30):
         counts = random.integers(0, 10 ** random.integers(1, 7), 33) * (random.random(33) < 0.3)

@@ -98,7 +98,7 @@ ONE_COLUMN = [name for name in LINEAR if name in OWN or len(STATISTICS[name].pla
 @pytest.mark.parametrize("bits", [1, 2, 3, 5, 8, 11])
 @pytest.mark.parametrize("kind", ONE_COLUMN, indirect=True)
 def test_no_row_moves_a_vector_on_a_coarse_grid_by_more_than_is_declared(kind, bits, monkeypatch):
-    """The same where rows hold every integer of a grid; a partition of unity adds up to K."""
+    """The sensitivity is right at every integer of a grid; a partition of unity adds up to K."""
     monkeypatch.setattr(grid, "BITS", bits)
     for bounds, grouped in itertools.product(BOUNDS, [False, True]):
         linear = make_question(kind, bounds).linear(grouped=grouped)

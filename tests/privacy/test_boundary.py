@@ -460,7 +460,7 @@ def test_neighbors_have_the_same_outcome(front):
 
 @pytest.mark.slow
 def test_no_other_setting_of_a_connection_tells_of_a_row():
-    """So it is under all settings, in one of so many questions."""
+    """Neighbours have one outcome under the settings of a connection: one of 25 cases."""
     report = battery.Found()
     battery.tables(25, report)
     assert report.runs > 100
@@ -469,7 +469,7 @@ def test_no_other_setting_of_a_connection_tells_of_a_row():
 
 @pytest.mark.slow
 def test_more_faults_say_nothing_of_a_row():
-    """So it is at every place that is tried, and under limits of a process's memory."""
+    """A fault at one of 24 places, or a limit of memory, ends in a release or in fixed texts."""
     report = battery.Found()
     battery.faults(FAULTS, report)
     battery.limit_memory((50, 200, 800), report)

@@ -113,7 +113,7 @@ def as_table(released):
 
 @pytest.mark.parametrize("statistic", [dfp.std, dfp.median])
 def test_bins_without_ansi_mode(statistic, hostile, odd, relation, setting, exact):
-    """The same without ANSI mode, for integers, over a whole frame and with public keys."""
+    """Spark fills the same bins without ANSI mode, over a whole frame and with public keys."""
     with setting("spark.sql.ansi.enabled", "false"):
         for column, by, keys in (
             ("i", "g", None), ("x", "", None), ("x", "g", ["b", "a", "zz", None])

@@ -192,7 +192,7 @@ def test_far_times_of_pandas(kind, query):
 @pytest.mark.parametrize("unit", ["s", "ms"])
 @pytest.mark.parametrize("inside", ["", "list", "struct"])
 def test_far_times_of_arrow(unit, inside):
-    """The same in Arrow; inside of lists and structs such a type is refused by declaration."""
+    """A time too far is missing in Arrow too; inside of lists and structs its type is refused."""
     outcomes = []
     for row in (3, FAR):
         times = pa.array([0, 1, 2, row] * 30, pa.int64()).view(pa.timestamp(unit, "UTC"))

@@ -68,5 +68,5 @@ def test_a_few(clean):
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", MANY)
 def test_many(clean, depth):
-    """The same, of many."""
+    """Of many statements too the rows are DuckDB's, and few are refused."""
     check(clean, MANY[depth], depth)

@@ -247,7 +247,7 @@ def test_whatever_is_stored_around_the_rows(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", OBJECTS)
 def test_whatever_is_stored_around_the_rows_and_set(stored, tmp_path):
-    """The same for every stored object with every setting, and with every target."""
+    """Neighbours have one outcome with every stored object, every setting and every target."""
     assert len(CASES) >= 350
     assert {query for *_, query in CASES} == set(QUERIES)
     same_outcomes([case for case in CASES if case[0] == stored], tmp_path)

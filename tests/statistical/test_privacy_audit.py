@@ -70,7 +70,7 @@ def audit(bulk, violation, ask, pair, loss, copies):
 
 
 def test_one_row_changes_no_probability_by_more_than_rho_allows(bulk, violation):
-    """The same for the discrete Gaussian at rho = 1/2, in its (epsilon, 1/100) form."""
+    """One row changes no probability of the discrete Gaussian by more than rho = 1/2 allows."""
     for ask in ("count", "variance"):
         audit(bulk, violation, ask, "nobody and one at the top", {"rho": 0.5}, 30_000)
 
