@@ -33,12 +33,12 @@ from dfprivacy.errors import (
 )
 from dfprivacy.errors import close as _close
 from dfprivacy.errors import close_object as _closed
-from dfprivacy.frames.accessor import register_accessors as _register_accessors
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.limits import suggest_limits
 from dfprivacy.frames.merging import merge, merge_files, statistics
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.private import Private as frame
+from dfprivacy.frames.private import register_accessors as _register_accessors
 from dfprivacy.frames.released import released
 from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.pictures import plot, save_plot, show
