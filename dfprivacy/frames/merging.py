@@ -22,14 +22,18 @@ from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import run_guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
-from dfprivacy.frames.exact_files import Header, StatisticsFile, check_target, open_file, write_file
-from dfprivacy.frames.exact_tables import (
+from dfprivacy.frames.exact_files import (
     ExactTables,
+    Header,
+    StatisticsFile,
     add_tables,
+    check_target,
     declare_keys,
     in_types,
     keepable,
     meet,
+    open_file,
+    write_file,
 )
 from dfprivacy.frames.measuring import measure, measure_plan
 from dfprivacy.frames.planning import plan_answers, questions_by_name
