@@ -55,11 +55,11 @@ from dfprivacy.frames.explanation import (
     SIZE,
     Explanation,
     Target,
+    explain_plan,
     reach_target,
     read_target,
     solve_target,
 )
-from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import plan_answers, plan_question
 from dfprivacy.frames.private import complete_booleans

@@ -47,8 +47,13 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.arithmetic import divide_ranges
 from dfprivacy.frames.estimates import name_estimates
-from dfprivacy.frames.explanation import Explanation
-from dfprivacy.frames.forecasting import describe_draw, explain_plan, explain_titled_plan, in_one
+from dfprivacy.frames.explanation import (
+    Explanation,
+    describe_draw,
+    explain_plan,
+    explain_titled_plan,
+    in_one,
+)
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import By, EstimatesPlan, plan_question, plan_statistics

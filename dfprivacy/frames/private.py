@@ -30,11 +30,12 @@ from dfprivacy.frames.explanation import (
     SIZE,
     Explanation,
     Target,
+    explain_plan,
     no_loss_beside,
     reach_target,
+    read_columns,
     read_target,
 )
-from dfprivacy.frames.forecasting import explain_plan, read_columns
 from dfprivacy.frames.lookup import check_terms, describe_method, list_statistics
 from dfprivacy.frames.methods import ColumnMethods, FrameMethods, GroupMethods
 from dfprivacy.frames.planning import plan_answers, plan_question, questions_by_name

@@ -21,7 +21,7 @@ from dfprivacy.errors import (
     UnknownMethodError,
     boundary,
 )
-from dfprivacy.frames.forecasting import explain_survey
+from dfprivacy.frames.explanation import explain_survey
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
 from dfprivacy.local.reports import value_matrix

@@ -44,8 +44,14 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.arithmetic import Expression as Arithmetic
 from dfprivacy.frames.arithmetic import Range
-from dfprivacy.frames.explanation import Explanation, Target, reach_target
-from dfprivacy.frames.forecasting import explain_titled_plan, groups_text, in_one
+from dfprivacy.frames.explanation import (
+    Explanation,
+    Target,
+    explain_titled_plan,
+    groups_text,
+    in_one,
+    reach_target,
+)
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.releasing import (
