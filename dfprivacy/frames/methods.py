@@ -11,7 +11,7 @@ from dfprivacy.frames.frequencies import Mode, Top, ValueCounts
 from dfprivacy.frames.lookup import Registered, of_column, several_of_column
 from dfprivacy.statistics.bounds import PrivateBounds
 from dfprivacy.statistics.center import Center
-from dfprivacy.statistics.count import Count, NUnique
+from dfprivacy.statistics.count import Count, NUnique, Share
 from dfprivacy.statistics.covariance import (
     Correlation,
     Covariance,
@@ -25,7 +25,6 @@ from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.quantile import Max, Median, Min, Quantile, Quantiles
 from dfprivacy.statistics.regression import Regression
-from dfprivacy.statistics.share import Share
 from dfprivacy.statistics.sum import Sum
 from dfprivacy.statistics.variance import StandardDeviation, Variance
 

@@ -9,7 +9,7 @@ from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
 
 from dfprivacy.statistics.count import NUnique  # isort: skip
-from dfprivacy.statistics.share import Share  # isort: skip
+from dfprivacy.statistics.count import Share  # isort: skip
 from dfprivacy.statistics.sum import Sum  # isort: skip
 from dfprivacy.statistics.mean import Mean  # isort: skip
 from dfprivacy.statistics.variance import StandardDeviation, Variance  # isort: skip

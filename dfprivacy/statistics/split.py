@@ -28,14 +28,13 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.count import ChosenUnits, Count, NUnique
+from dfprivacy.statistics.count import ChosenUnits, Count, NUnique, Share
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.quantile import QuantilePart
-from dfprivacy.statistics.share import Share
 from dfprivacy.statistics.sum import Sum, SumEstimator
 from dfprivacy.statistics.variance import (
     StandardDeviation,
