@@ -21,11 +21,10 @@ from dfprivacy.statistics.covariance import (
     Slope,
 )
 from dfprivacy.statistics.histogram import Histogram
-from dfprivacy.statistics.mean import Mean
+from dfprivacy.statistics.mean import Mean, Sum
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.quantile import Max, Median, Min, Quantile, Quantiles
 from dfprivacy.statistics.regression import Regression
-from dfprivacy.statistics.sum import Sum
 from dfprivacy.statistics.variance import StandardDeviation, Variance
 
 Answer = TypeVar("Answer")

@@ -1,20 +1,16 @@
-"""Define the statistics that can be asked: one file each, and what they have in common."""
+"""Define the statistics that can be asked, and what they have in common."""
 
 from dfprivacy.errors import boundary as _boundary
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Above, CountWeights, Linear, OnGrid, Product, Source
 from dfprivacy.release.estimator import ProportionEstimator, RatioEstimator
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic, argument, question_text
-from dfprivacy.statistics.count import Count
+from dfprivacy.statistics.count import Count, NUnique, Share
 from dfprivacy.statistics.linear import LinearStatistic
 
-from dfprivacy.statistics.count import NUnique  # isort: skip
-from dfprivacy.statistics.count import Share  # isort: skip
-from dfprivacy.statistics.sum import Sum  # isort: skip
-from dfprivacy.statistics.mean import Mean  # isort: skip
+from dfprivacy.statistics.mean import Mean, Sum  # isort: skip
 from dfprivacy.statistics.variance import StandardDeviation, Variance  # isort: skip
-from dfprivacy.statistics.quantile import Median, Quantile, Quantiles  # isort: skip
-from dfprivacy.statistics.quantile import Max, Min  # isort: skip
+from dfprivacy.statistics.quantile import Max, Median, Min, Quantile, Quantiles  # isort: skip
 from dfprivacy.statistics.center import Center  # isort: skip
 from dfprivacy.statistics.bounds import PrivateBounds  # isort: skip
 from dfprivacy.statistics.covariance import (  # isort: skip

@@ -30,12 +30,11 @@ from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import ChosenUnits, Count, NUnique, Share
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
-from dfprivacy.statistics.mean import Mean
+from dfprivacy.statistics.mean import Mean, Sum, SumEstimator
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.quantile import QuantilePart
-from dfprivacy.statistics.sum import Sum, SumEstimator
 from dfprivacy.statistics.variance import (
     StandardDeviation,
     StandardDeviationEstimator,

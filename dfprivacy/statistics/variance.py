@@ -38,8 +38,7 @@ from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
-from dfprivacy.statistics.mean import Mean
-from dfprivacy.statistics.sum import Sum, SumEstimator
+from dfprivacy.statistics.mean import Mean, Sum, SumEstimator
 
 
 @dataclass(frozen=True)
