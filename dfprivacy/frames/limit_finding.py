@@ -40,8 +40,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
 )
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.statistics.products import ProductPart
+from dfprivacy.statistics.octaves import OctavePart, ProductPart
 from dfprivacy.statistics.regression import Coefficient
 
 CANDIDATES = np.array(

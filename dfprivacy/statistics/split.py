@@ -31,9 +31,8 @@ from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import ChosenUnits, Count, NUnique, Share
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
 from dfprivacy.statistics.mean import Mean, Sum, SumEstimator
-from dfprivacy.statistics.octaves import OctavePart
+from dfprivacy.statistics.octaves import OctavePart, ProductPart
 from dfprivacy.statistics.part import Part
-from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.variance import (
     StandardDeviation,
