@@ -9,7 +9,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +33,11 @@ from dfprivacy.statistics.estimators.monotone import (
     mechanism_for,
     select_monotone,
 )
-from dfprivacy.statistics.estimators.quantile import far_rows, outer_rows
-from dfprivacy.statistics.estimators.threshold import (
+from dfprivacy.statistics.estimators.quantile import (
     LARGEST_RANK,
+    far_rows,
     find_known_rows,
-    values_grid,
+    outer_rows,
 )
 from dfprivacy.statistics.forecast import Reach
 from dfprivacy.statistics.part import COUNT_SHARE, blank_small_groups, rows_reach
@@ -111,7 +111,7 @@ class InverseQuantile(Selected):
 
     def select(self, table: BinTable, counted: Counted, loss: Epsilon | Rho) -> Column:
         """Select the quantile of each group; NaN in small ones."""
-        grid = values_grid(table)
+        grid: Any = table.binning
         numbers = [
             select_order_statistic(self.law, table.bins[rows], table.rows[rows], grid.last, loss)
             for rows in table.slices()

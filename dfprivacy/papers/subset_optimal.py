@@ -29,14 +29,13 @@ from dfprivacy.noise.race import Runs
 from dfprivacy.papers.kulesza2023 import ShiftedMean
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.statistics.estimators.threshold import (
+from dfprivacy.statistics.estimators.quantile import (
     LARGEST_RANK,
     SIDES,
     Side,
     find_known_rows,
     rank_losses,
     select_thresholds,
-    values_grid,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import Vectors, build_forecast, plan_vectors
@@ -348,7 +347,8 @@ def subset_bounds(table: BinTable, loss: Epsilon | Rho) -> tuple[Floats, Floats]
 
     All groups together cost `loss`; neighbors: one row added or removed.
     """
-    grid, half = values_grid(table), loss.share(Fraction(1, 2))
+    grid: Any = table.binning
+    half = loss.share(Fraction(1, 2))
     rank = public_rank(half, 2 * grid.last + 1)
     low, high = outer_bins(table, rank, half)
     return grid.values(low), grid.values(high)
@@ -356,7 +356,7 @@ def subset_bounds(table: BinTable, loss: Epsilon | Rho) -> tuple[Floats, Floats]
 
 def outer_bins(table: BinTable, rank: int, loss: Epsilon | Rho) -> tuple[Integers, Integers]:
     """Return two bins of this rank from either end, low < high. Each costs `loss`."""
-    last = values_grid(table).last
+    last = table.binning.last
     ends = [select_thresholds(table, rank, loss, side) for side in SIDES]
     low, high = np.sort(ends, axis=0)
     equal = low == high

@@ -19,8 +19,7 @@ from dfprivacy.noise.laws import find_scale, name_law
 from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
-from dfprivacy.statistics.estimators.quantile import outer_rows
-from dfprivacy.statistics.estimators.threshold import SIDES, select_thresholds
+from dfprivacy.statistics.estimators.quantile import SIDES, outer_rows, select_thresholds
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (

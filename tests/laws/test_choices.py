@@ -31,7 +31,7 @@ from dfprivacy.papers.subset_optimal import (
     window_threshold,
 )
 from dfprivacy.statistics.estimators.monotone import CentreLength, length_beyond
-from dfprivacy.statistics.estimators.threshold import threshold_runs
+from dfprivacy.statistics.estimators.quantile import threshold_runs
 
 pytestmark = pytest.mark.usefixtures("permitted")
 HALF = Fraction(1, 2)

@@ -26,7 +26,7 @@ from dfprivacy.measurement.exact import center_power
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.statistics.estimators.threshold import find_known_rows
+from dfprivacy.statistics.estimators.quantile import find_known_rows
 
 
 class MonotoneProperty(Protocol):

@@ -3,7 +3,7 @@
 Each level is one selection, about a noisy number of rows; several are sorted. For an interval, ends
 are selected at public distances in rank, then counted: an end that the noisy count does not show to
 be on its side is infinite, or a bound where there are some. docs/explanation/quantiles.md has the
-proofs.
+proofs. `select_thresholds` finds a value of a public rank, counted from either end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.errors import TooManyRowsError
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, list_codes
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.measurement.runs import bisect_slices, list_distinct
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
@@ -687,3 +690,51 @@ class QuantileEstimator(Estimator):
     def standard_error(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
         """Return that it is not known: the law of a selection depends on the data."""
         return np.full_like(self.values, np.nan)
+
+
+Side = Literal["lower", "upper"]
+SIDES: tuple[Side, Side] = ("lower", "upper")
+
+LARGEST_RANK = 2**52
+
+
+def select_thresholds(
+    table: BinTable,
+    rank: int,
+    loss: Epsilon | Rho,
+    side: Side = "lower",
+) -> Integers:
+    """Return the number of a bin of about this rank for each group.
+
+    With F(c) the rows of a group up to bin c and F<(c) those below it, the loss of c is
+    max(0, F<(c) - rank, rank - F(c)); from above, the same of the mirrored table. With
+    probability at least 1 - zeta a group's loss is at most (2 / epsilon) * log(m / zeta), m the
+    number of candidates. Dick et al., Corollary 3.8, in its discrete form
+    (docs/explanation/subset-optimal.md). The choices of all groups together cost `loss`; neighbors:
+    one row added or removed.
+    """
+    return loss.selection(sensitivity=1).select(threshold_runs(table, rank, side))
+
+
+def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
+    """Return all bins of the grid as candidates of each group, ranks from either end. Secret."""
+    ranked = rank_rows(table)
+    values, below, upto, starts = points(ranked, ranked.first, ranked.stop)
+    tails = np.append(starts, len(values))[1:] - 1
+    aims = ranked.totals() - rank if side == "upper" else np.full(table.groups, rank)
+    aims_of_points = np.repeat(aims, tails + 1 - starts)
+    losses = [rank_losses(below, upto, aims_of_points), rank_losses(upto, upto, aims_of_points)]
+    return build_runs(values, starts, tails, np.stack(losses, axis=1))
+
+
+def rank_losses(below: Integers, upto: Integers, rank: int | Integers) -> Integers:
+    """Return how far a rank is from (below, upto]; one row moves it by at most 1."""
+    return np.asarray(np.maximum(0, np.maximum(below - rank, rank - upto)), np.int64)
+
+
+def find_known_rows(values: Floats, rows: Integers) -> tuple[Floats, Integers]:
+    """Return the values that are no NaN, with their rows."""
+    not_missing = ~np.isnan(values)
+    if np.sum(rows, dtype=np.float64) >= ROW_LIMIT:
+        raise TooManyRowsError("2**33 rows, the public limit", hint="Split the data into parts.")
+    return np.asarray(values[not_missing], np.float64), np.asarray(rows[not_missing], np.int64)
