@@ -12,8 +12,8 @@ import numpy as np
 
 from dfprivacy.measurement.vectors import Buffers, ItemRows, vector_grid
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
 from dfprivacy.statistics.estimators.vector_means import (
+    RELATIONS,
     ClippedMean,
     NoisyMean,
     Passes,

@@ -46,7 +46,7 @@ from dfprivacy.release.plan import (
     index_of_counting_part,
 )
 from dfprivacy.release.terms import Default, Terms, Unit, UnlimitedUnit
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
+from dfprivacy.statistics.estimators.vector_means import RELATIONS
 from dfprivacy.statistics.forecast import (
     SIZES,
     Circumstances,

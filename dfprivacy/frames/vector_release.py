@@ -36,10 +36,11 @@ from dfprivacy.noise.additive import add_noise
 from dfprivacy.release.pipeline import Release, charge_plan, check_charge
 from dfprivacy.release.plan import Plan, ReleaseInfo, plan_release
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, NoisyRows
 from dfprivacy.statistics.estimators.vector_means import (
+    RELATIONS,
     ClippedMean,
     NoisyMean,
+    NoisyRows,
     Passes,
     PlanItems,
     PlanMean,
