@@ -47,7 +47,9 @@ from dfprivacy.release.plan import (
 )
 from dfprivacy.release.terms import Default, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics.estimators.vector_means import RELATIONS
-from dfprivacy.statistics.forecast import (
+from dfprivacy.statistics.linear import list_shown_sizes
+from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.part import (
     SIZES,
     Circumstances,
     Forecast,
@@ -56,8 +58,6 @@ from dfprivacy.statistics.forecast import (
     name_condition,
     reaching,
 )
-from dfprivacy.statistics.linear import list_shown_sizes
-from dfprivacy.statistics.mean_vector import MeanVector
 
 _WIDTH, _TITLE = 100, 10
 

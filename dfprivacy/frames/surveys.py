@@ -28,7 +28,7 @@ from dfprivacy.local.reports import value_matrix
 from dfprivacy.release.pipeline import charge_plan, check_charge
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, interval_level
-from dfprivacy.statistics.forecast import SIZES, Forecast
+from dfprivacy.statistics.part import SIZES, Forecast
 
 
 class FrameProtocols:

@@ -39,8 +39,7 @@ from dfprivacy.statistics.estimators.quantile import (
     find_known_rows,
     outer_rows,
 )
-from dfprivacy.statistics.forecast import Reach
-from dfprivacy.statistics.part import COUNT_SHARE, blank_small_groups, rows_reach
+from dfprivacy.statistics.part import COUNT_SHARE, Reach, blank_small_groups, rows_reach
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,9 @@ from dfprivacy.statistics.estimators.quantile import (
     rank_losses,
     select_thresholds,
 )
-from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import Vectors, build_forecast, plan_vectors
 from dfprivacy.statistics.mean import Mean
-from dfprivacy.statistics.part import ColumnPart, MeasuredTable
+from dfprivacy.statistics.part import Circumstances, ColumnPart, Forecast, MeasuredTable
 
 RADIUS = 1e9
 GAMMA = 1e-3

@@ -20,12 +20,13 @@ from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
 from dfprivacy.statistics.estimators.quantile import SIDES, outer_rows, select_thresholds
-from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
+    Circumstances,
     ColumnPart,
+    Forecast,
     MeasuredTable,
     blank_small_groups,
     noisy_rows,

@@ -23,13 +23,15 @@ from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.estimators.monotone import CentreLength, select_monotone
-from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
+    Circumstances,
     ColumnPart,
+    Forecast,
     MeasuredTable,
+    Reach,
     noisy_rows,
 )
 

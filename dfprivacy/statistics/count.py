@@ -10,8 +10,8 @@ from dfprivacy.measurement.linear import WHOLE, CountWeights, Distinct, Equal, L
 from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator, ProportionEstimator
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import LinearStatistic
+from dfprivacy.statistics.part import Circumstances
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ from dfprivacy.release.answers import Answer, Answered, Answers, Column, Counted
 from dfprivacy.release.plan import PartLimits, Plan
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
-from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
-from dfprivacy.statistics.part import MeasuredTable, Part
+from dfprivacy.statistics.part import Circumstances, Forecast, MeasuredTable, Part
 
 MOST_BINS = 10_000
 CELLS = 2**20

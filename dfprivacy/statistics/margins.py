@@ -29,8 +29,8 @@ from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
+from dfprivacy.statistics.part import Circumstances, Forecast
 
 PARTS = 20
 """Number of equal fractions that the privacy loss is split into."""

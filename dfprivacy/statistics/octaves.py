@@ -73,7 +73,6 @@ from dfprivacy.statistics.estimators.group_bounds import (
     MOST_LEFT_BY_GROUP,
     find_group_bounds,
 )
-from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import (
     LinearPart,
     LinearStatistic,
@@ -83,7 +82,7 @@ from dfprivacy.statistics.linear import (
     build_forecast,
     plan_vectors,
 )
-from dfprivacy.statistics.part import Bins, MeasuredTable
+from dfprivacy.statistics.part import Bins, Circumstances, Forecast, MeasuredTable, Reach, reaching
 
 _ANY = Bounds(-1, 1)
 """Bounds for queries of which only the form matters."""

@@ -53,19 +53,17 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from dfprivacy.statistics.forecast import (
-    Circumstances,
-    Forecast,
-    HalfWidths,
-    Reach,
-    by_size,
-)
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
+    Circumstances,
     ColumnPart,
+    Forecast,
+    HalfWidths,
     MeasuredTable,
+    Reach,
     blank_small_groups,
+    by_size,
     noisy_rows,
     rows_reach,
 )

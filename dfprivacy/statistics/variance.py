@@ -36,9 +36,9 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 from dfprivacy.statistics.mean import Mean, Sum, SumEstimator
+from dfprivacy.statistics.part import Circumstances
 
 
 @dataclass(frozen=True)
