@@ -61,8 +61,8 @@ from dfprivacy.errors import (
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
-from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.released import released
+from dfprivacy.frames.releasing import questions_by_name
 from dfprivacy.frames.tables import find_origin
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.plan import NOTE

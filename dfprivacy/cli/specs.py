@@ -61,9 +61,14 @@ from dfprivacy.frames.explanation import (
     solve_target,
 )
 from dfprivacy.frames.frequencies import Frequencies
-from dfprivacy.frames.planning import plan_answers, plan_question
 from dfprivacy.frames.private import complete_booleans
-from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.releasing import (
+    FrameSource,
+    plan_answers,
+    plan_question,
+    release_frame,
+    release_plan,
+)
 from dfprivacy.frames.tables import with_origin
 from dfprivacy.measurement.bounds import Bounds, read_bounds
 from dfprivacy.release.plan import Plan

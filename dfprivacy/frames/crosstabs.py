@@ -19,8 +19,15 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.objects import is_missing, mark_value
 from dfprivacy.engine.returning import build_frame, list_values
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
-from dfprivacy.frames.planning import By, plan_answers, plan_question
-from dfprivacy.frames.releasing import FrameSource, log_notes, release_frame, release_plan
+from dfprivacy.frames.releasing import (
+    By,
+    FrameSource,
+    log_notes,
+    plan_answers,
+    plan_question,
+    release_frame,
+    release_plan,
+)
 from dfprivacy.frames.tables import (
     ADDED_UP,
     Grid,

@@ -56,8 +56,15 @@ from dfprivacy.frames.explanation import (
 )
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
-from dfprivacy.frames.planning import By, EstimatesPlan, plan_question, plan_statistics
-from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.releasing import (
+    By,
+    EstimatesPlan,
+    FrameSource,
+    plan_question,
+    plan_statistics,
+    release_frame,
+    release_plan,
+)
 from dfprivacy.frames.tables import convert_released
 from dfprivacy.frames.viz.text import legible, shorten
 from dfprivacy.measurement.exact import whole_number

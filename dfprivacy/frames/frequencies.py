@@ -13,7 +13,7 @@ import pyarrow as pa
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import list_values
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
-from dfprivacy.frames.planning import By, plan_question, plan_statistics
+from dfprivacy.frames.releasing import By, plan_question, plan_statistics
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.release.answers import Answers, join_notes
 from dfprivacy.release.plan import NOTE, Plan

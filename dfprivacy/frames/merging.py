@@ -36,9 +36,8 @@ from dfprivacy.frames.exact_files import (
     write_file,
 )
 from dfprivacy.frames.measuring import measure, measure_plan
-from dfprivacy.frames.planning import plan_answers, questions_by_name
 from dfprivacy.frames.private import PrivateGroupBy
-from dfprivacy.frames.releasing import release_plan
+from dfprivacy.frames.releasing import plan_answers, questions_by_name, release_plan
 from dfprivacy.measurement.exact import describe, whole_number
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.release.answers import Measured

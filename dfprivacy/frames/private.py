@@ -38,8 +38,7 @@ from dfprivacy.frames.explanation import (
 )
 from dfprivacy.frames.lookup import check_terms, describe_method, list_statistics
 from dfprivacy.frames.methods import ColumnMethods, FrameMethods, GroupMethods
-from dfprivacy.frames.planning import plan_answers, plan_question, questions_by_name
-from dfprivacy.frames.releasing import release_plan
+from dfprivacy.frames.releasing import plan_answers, plan_question, questions_by_name, release_plan
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import (

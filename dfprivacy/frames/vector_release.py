@@ -24,8 +24,7 @@ from dfprivacy.engine.keys import align, find_keys
 from dfprivacy.engine.progress import watch_progress
 from dfprivacy.engine.returning import check_schema
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
-from dfprivacy.frames.planning import By, plan_question
-from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.releasing import By, FrameSource, plan_question, release_frame, release_plan
 from dfprivacy.frames.viz.charts import Dot, vector_chart
 from dfprivacy.frames.viz.text import MeasuredIn, render
 from dfprivacy.measurement.exact import decimal_number

@@ -53,10 +53,10 @@ from dfprivacy.frames.explanation import (
     reach_target,
 )
 from dfprivacy.frames.measuring import measure_plan
-from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.releasing import (
     log_no_groups,
     log_notes,
+    plan_statistics,
     release_answers,
     release_several,
 )
