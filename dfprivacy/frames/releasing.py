@@ -31,6 +31,7 @@ from dfprivacy.release.plan import (
     SEARCH,
     SELECTION,
     JointPlan,
+    PartLimits,
     Plan,
     list_ends,
     name_columns,
@@ -174,12 +175,11 @@ def plan_histogram(
 ) -> Plan:
     """Return the plan of a histogram: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-
     unlimited = terms.unit if needs_limits(terms.unit, by, keys) else None
     if unlimited is not None:
         terms = with_smallest_limits(terms, unlimited, by, keys)
     loss = read_loss(terms.epsilon, terms.rho)
-    part = HistogramPart.of(question, loss, Contribution())
+    part = HistogramPart(question).within_limits(PartLimits(Contribution(), loss, 1))
     plan = plan_release(
         text,
         terms,

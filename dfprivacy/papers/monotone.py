@@ -25,11 +25,7 @@ from dfprivacy.release.answers import Column, Counted
 from dfprivacy.statistics.base import argument
 from dfprivacy.statistics.center import POWER_DOC, Selected, SelectedPart
 from dfprivacy.statistics.estimators.monotone import (
-    INTERVALS,
     CentreLength,
-    MonotoneProperty,
-    check_intervals,
-    counts_around,
     mechanism_for,
     select_monotone,
 )
@@ -142,9 +138,11 @@ class QuantileLength:
 
     def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
         """Return the lengths; everything in units of 1 / denominator."""
-        below, equal, above = counts_around(values, rows, candidates)
+        counted = np.append(np.zeros(1, np.int64), np.cumsum(rows))
+        below = counted[np.searchsorted(values, candidates, side="left")]
+        equal = counted[np.searchsorted(values, candidates, side="right")] - below
         part, unit = Fraction(self.q).as_integer_ratio()
-        goal = part * (below + equal + above)
+        goal = part * counted[-1]
         high = _too_high(unit * below - goal, equal, part, unit - part)
         low = _too_low(goal - unit * (below + equal), equal, part, unit - part)
         return np.where(unit * below >= goal, high, np.where(low > 0, low, 0))
@@ -167,18 +165,16 @@ def _too_low(gap: Integers, equal: Integers, q: int, rest: int) -> Integers:
 
 
 def monotone_estimate(
-    functional: MonotoneProperty,
+    functional: CentreLength,
     values: Floats,
     rows: Integers,
     loss: Epsilon | Rho,
-    *,
-    intervals: int = INTERVALS,
 ) -> float:
-    """Return a private value of the property without any bounds: Dick et al., Algorithm 4.
+    """Return a private center without any bounds: Dick et al., Algorithm 4.
 
     A quarter of the loss buys each of two bounds, of a public rank that only data of several
     thousand rows (over epsilon) leave room for. Rows beyond them are dropped, about as many on
-    either side, and the property is that of the rest; the half of the loss that is left selects
+    either side, and the center is that of the rest; the half of the loss that is left selects
     between the bounds as `select_monotone` does. Step 5 of the print is left out: it
     breaks privacy (docs/explanation/monotone.md).
 
@@ -191,7 +187,6 @@ def monotone_estimate(
     >>> 470 < monotone_estimate(CentreLength(2), values, rows, Epsilon(Fraction(2))) < 530
     True
     """
-    last = check_intervals(intervals)
     not_missing, counts = find_known_rows(values, rows)
     grid, quarter = SignificantBits(BITS), loss.share(Fraction(1, 4))
     group = np.zeros(len(not_missing), np.int64)
@@ -202,14 +197,7 @@ def monotone_estimate(
     inside &= numbers <= high
     lower, upper = grid.values(np.array([low, high])).tolist()
     half = loss.share(Fraction(1, 2))
-    return select_monotone(
-        functional,
-        not_missing[inside],
-        counts[inside],
-        (lower, upper),
-        half,
-        intervals=last,
-    )
+    return select_monotone(functional, not_missing[inside], counts[inside], (lower, upper), half)
 
 
 def select_order_statistic(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.errors import InvalidQuestionError
@@ -150,18 +150,12 @@ class HistogramPart(Part):
     name: ClassVar[str] = "count"
     answers_count: ClassVar[bool] = True
 
-    @classmethod
-    def of(
-        cls, question: Histogram, loss: Epsilon | Rho, contribution: Contribution
-    ) -> HistogramPart:
-        """Return the part of a question that spends a loss; bounds to be found take their share."""
-        if question.edges is not None:
-            return cls(question)
-        return cls(question, contribution.pool().row_loss(loss.share(LOOK_SHARE)))
-
     def within_limits(self, limits: PartLimits) -> HistogramPart:
-        """Return the part for the limits of a unit."""
-        return self.of(self.question, limits.loss, limits.contribution)
+        """Return the part for the limits of a unit: bounds to be found take their share."""
+        if self.question.edges is not None:
+            return self
+        look = limits.loss.share(LOOK_SHARE)
+        return HistogramPart(self.question, limits.contribution.pool().row_loss(look))
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:

@@ -1,9 +1,9 @@
-"""Select any monotone property within bounds privately: a mean, a center, or the caller's own.
+"""Select the l_p center of values within bounds privately.
 
-The length of a candidate says how many rows have to be added or removed until the property has that
-value: inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ...,
-highest; a center is where the pulls of rows, integers from a public table, cancel.
-`select_monotone` is their Algorithm 5 on public bounds. Derivations, and the errata of the paper:
+The length of a candidate says how many rows have to be added or removed until it is the center:
+inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ..., highest;
+a center is where the pulls of rows, integers from a public table, cancel. `select_monotone` is
+their Algorithm 5 on public bounds. Derivations, and the errata of the paper:
 docs/explanation/monotone.md.
 """
 
@@ -14,12 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.exact import center_power
@@ -27,32 +25,6 @@ from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.statistics.estimators.quantile import find_known_rows
-
-
-class MonotoneProperty(Protocol):
-    """A property of a data set, by the lengths of its possible values.
-
-    Raising a row's value must not lower the property (Algorithm 4 needs it for its accuracy), and
-    adding or removing a row must move each length by at most 1 (the privacy proof needs it).
-    """
-
-    def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
-        """Return how many rows have to come or go until the property is each candidate.
-
-        All int64: `values` ascend, each one of the candidates, with their `rows`, fewer than 2**33
-        in all; `candidates` are all integers of the public grid. Lengths are below 2**53.
-        """
-
-
-def counts_around(
-    values: Integers, rows: Integers, candidates: Integers
-) -> tuple[Integers, Integers, Integers]:
-    """Return how many rows are below, at and above each candidate."""
-    counted = np.append(np.zeros(1, np.int64), np.cumsum(rows))
-    below = counted[np.searchsorted(values, candidates, side="left")]
-    upto = counted[np.searchsorted(values, candidates, side="right")]
-    return below, upto - below, counted[-1] - upto
-
 
 PULL_BITS = 29
 """Pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64."""
@@ -90,7 +62,12 @@ class CentreLength:
         return _pulls(center_power(self.p), span)
 
     def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
-        """Return the larger of two distances: to data whose pull is not up, and not down."""
+        """Return the larger of two distances: to data whose pull is not up, and not down.
+
+        All int64: `values` ascend, each one of the candidates, with their `rows`, fewer than 2**33
+        in all; `candidates` are all integers of the public grid. Adding or removing a row moves
+        each length by at most 1.
+        """
         if not len(values):
             return np.ones_like(candidates)
         data = self._pull_rows(values, rows, int(candidates[0]), int(candidates[-1]))
@@ -253,24 +230,20 @@ def _suffix_sums(terms: Integers) -> Integers:
 INTERVALS = 2**12
 """Number of equal intervals of a public domain; candidates are their ends."""
 
-_MOST_INTERVALS = 2**20
-
 
 def select_monotone(
-    functional: MonotoneProperty,
+    functional: CentreLength,
     values: Floats,
     rows: Integers,
     domain: tuple[float, float],
     loss: Epsilon | Rho,
-    *,
-    intervals: int = INTERVALS,
 ) -> float:
     """Return a point t of the domain with probability proportional to exp(-epsilon/2 * length).
 
     Dick et al., Algorithm 5, with the epsilon that its print lacks. Under rho, epsilon is
     sqrt(8 rho). With probability at least 1 - zeta the length of the result, the number of rows
     between the data and data that have this property, is at most
-    (2 / epsilon) * log((intervals + 1) / zeta) above the least, zeta from e**-45 on.
+    (2 / epsilon) * log((INTERVALS + 1) / zeta) above the least, zeta from e**-45 on.
 
     It costs `loss`; neighbors: one row added or removed.
 
@@ -280,10 +253,12 @@ def select_monotone(
     >>> 5 < select_monotone(CentreLength(2), values, rows, (0, 10), Epsilon(Fraction(1))) < 6.3
     True
     """
-    bounds, last = Bounds(*domain), check_intervals(intervals)
+    bounds, last, mechanism = Bounds(*domain), INTERVALS, mechanism_for(loss)
     integers, counts = on_grid(*find_known_rows(values, rows), bounds, last)
-    mechanism = mechanism_for(loss)
-    runs = length_runs(functional, integers, counts, last, length_beyond(mechanism, last + 1))
+    reach = length_beyond(mechanism, last + 1)
+    lengths = functional.lengths_near(integers, counts, last, reach)
+    first = run_starts(lengths)
+    runs = Runs(np.zeros(1, np.int64), first, np.diff(first, append=last + 1), lengths[first])
     chosen = int(mechanism.select(runs)[0])
     return min(bounds.lower + chosen * (bounds.width / last), bounds.upper)
 
@@ -307,32 +282,3 @@ def on_grid(values: Floats, rows: Integers, bounds: Bounds, last: int) -> tuple[
 def length_beyond(mechanism: ExponentialMechanism, candidates: int) -> int:
     """Return a length above the least from which on candidates are as good as never chosen."""
     return math.ceil((45 + Fraction(math.log(candidates))) / mechanism.rate)
-
-
-def length_runs(
-    functional: MonotoneProperty, integers: Integers, rows: Integers, last: int, reach: int
-) -> Runs:
-    """Return the candidates as runs of equal length, which ends `reach` above the least. Secret."""
-    candidates = np.arange(last + 1)
-    if isinstance(functional, CentreLength):
-        lengths = functional.lengths_near(integers, rows, last, reach)
-    else:
-        lengths = np.asarray(functional.lengths(integers, rows, candidates))
-    if lengths.shape != candidates.shape or lengths.dtype != np.int64:
-        raise InvalidQuestionError(
-            "lengths must be one int64 a candidate",
-            hint="Look at dfprivacy.statistics.estimators.monotone.MonotoneProperty.",
-        )
-    first = run_starts(lengths)
-    width = np.diff(first, append=last + 1)
-    return Runs(np.zeros(1, np.int64), first, width, lengths[first])
-
-
-def check_intervals(intervals: object) -> int:
-    """Return a power of two, so that halves and quarters of a domain are candidates."""
-    allowed = range(2, _MOST_INTERVALS + 1)
-    if isinstance(intervals, int) and intervals in allowed and intervals.bit_count() == 1:
-        return intervals
-    raise InvalidQuestionError(
-        "intervals must be a power of two from 2 to 2**20", hint=f"Use intervals={INTERVALS}."
-    )
