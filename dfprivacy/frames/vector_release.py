@@ -209,25 +209,17 @@ def run_estimators(
 ) -> dict[int, NoisyMean]:
     """Run estimators side by side, one a group of these `keys`, in passes of the source."""
     means: dict[int, NoisyMean] = {}
-    tables = _advance_estimators(estimators, list(estimators), means)
-    while tables:
-        with watch_progress():
-            _fill(source, question, tables, keys)
-        tables = _advance_estimators(estimators, list(tables), means)
+    while len(means) < len(estimators):
+        tables: dict[int, VectorTable] = {}
+        for number in [number for number in estimators if number not in means]:
+            try:
+                tables[number] = next(estimators[number])
+            except StopIteration as done:
+                means[number] = done.value
+        if tables:
+            with watch_progress():
+                _fill(source, question, tables, keys)
     return means
-
-
-def _advance_estimators(
-    estimators: Mapping[int, Passes], numbers: list[int], means: dict[int, NoisyMean]
-) -> dict[int, VectorTable]:
-    """Let estimators go on to their next table; keep the means of those that are done."""
-    tables: dict[int, VectorTable] = {}
-    for number in numbers:
-        try:
-            tables[number] = next(estimators[number])
-        except StopIteration as done:
-            means[number] = done.value
-    return tables
 
 
 def _fill(
@@ -236,6 +228,7 @@ def _fill(
     tables: Mapping[int, VectorTable],
     keys: pa.Table | None,
 ) -> None:
+    """Read the vectors once, and add the rows of each group to its table."""
     keeps = RELATIONS[question.neighbors].keeps_incomplete
     buffers, grid = Buffers(), None if question.binary else find_grid(question, source.dimension)
     for block in source.read():
@@ -335,7 +328,7 @@ def release_vector(plan: VectorPlan, frame: object) -> Any:
         if plan.by:
             return release_frame(plan, VectorFrame(frame, opened))
         check_charge(plan)
-        source = _open_vectors(opened, frame, question, _columns(question, (), None))
+        source = _open_vectors(opened, frame, plan)
         with charge_plan(plan):
             passes = estimator(question, source.dimension, plan.charge.loss.value)(None)
             mean = run_estimators(source, question, {0: passes})[0]
@@ -350,10 +343,9 @@ class VectorFrame(FrameSource):
 
     def measure(self, plan: VectorPlan) -> tuple[VectorSource, Statistics]:
         """Return the vectors, and how many each group has."""
-        public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
-        vectors = _open_vectors(self.opened, self.frame, plan.question, columns)
+        vectors = _open_vectors(self.opened, self.frame, plan)
         self.wrap = vectors.wrap
-        exact = group_rows(vectors, plan.question, len(plan.by))
+        exact, public = group_rows(vectors, plan.question, len(plan.by)), plan.keys is not None
         check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
         return vectors, exact
 
@@ -362,18 +354,14 @@ class VectorFrame(FrameSource):
         return Release(_group_means(*exact, plan), plan.info)
 
 
-def _open_vectors(
-    opened: ExitStack, frame: object, question: MeanVector, columns: Columns
-) -> VectorSource:
+def _open_vectors(opened: ExitStack, frame: object, plan: VectorPlan) -> VectorSource:
     """Return the source of the vectors; it is closed with the stack."""
+    question = plan.question
+    columns = Columns(plan.by, plan.keys, values=dict.fromkeys(question.labels, question.is_wide))
     return opened.enter_context(closing(open_source(frame, question, columns)))
 
 
-def _group_means(
-    source: VectorSource,
-    exact: Statistics,
-    plan: VectorPlan,
-) -> pa.Table:
+def _group_means(source: VectorSource, exact: Statistics, plan: VectorPlan) -> pa.Table:
     """Return one row a shown group: count the groups, then average the vectors of each."""
     question, loss = plan.question, plan.charge.loss
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
@@ -393,10 +381,6 @@ def _group_means(
         means_found = run_estimators(source, question, passes, keys)
         means += [means_found[number] for number in range(len(part_of_rows))]
     return _table(shown_keys, means, question, plan.names, plan.level)
-
-
-def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
-    return Columns(by, keys, values=dict.fromkeys(question.labels, question.is_wide))
 
 
 def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:

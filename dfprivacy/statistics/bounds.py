@@ -12,11 +12,10 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.noise.laws import find_scale, name_law
-from dfprivacy.release.answers import Answered, Chosen, Column, Counted
+from dfprivacy.release.answers import Answered, Chosen
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
 from dfprivacy.statistics.estimators.quantile import SIDES, outer_rows, select_thresholds
@@ -90,7 +89,23 @@ class BoundsPart(ColumnPart):
         """Return the forecast of both ends: at octave edges, or by rank."""
         rest = loss.share(1 - COUNT_SHARE)
         if self.question.rank is None:
-            return [_octave_bounds(self.name, rest)]
+            noise = rest.noise(1, 1)
+            heights = POLICY.join, POLICY.join + POLICY.doubling
+            plain, doubling = (math.ceil(height * find_scale(noise)) for height in heights)
+            joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
+            return [
+                Forecast(
+                    self.name,
+                    f"a noisy histogram of octaves ({name_law(noise)})",
+                    scale=find_scale(noise),
+                    scale_unit="rows, on each octave",
+                    answered=bounds_reach(rest),
+                    remarks=(
+                        "sizes count the rows of one octave, from a power of two to the next",
+                        f"an octave is included {joins}, and more for each further doubling",
+                    ),
+                )
+            ]
         law = rest.share(Fraction(1, 2)).selection(1)
         outer = outer_rows(law, self.candidates())
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
@@ -117,35 +132,11 @@ class BoundsPart(ColumnPart):
             found_bounds = find_dyadic_bounds(measured.table, rest)
             lower, upper = found_bounds.lower, found_bounds.upper
         else:
-            lower, upper = self._by_rank(measured.table, rest, counted)
+            half, grid = rest.share(Fraction(1, 2)), SignificantBits(self.whole_bits)
+            outer = outer_rows(half.selection(1), self.candidates())
+            rank = max(int(self.question.rank), outer)  # one that a selection can tell from 0
+            chosen = [select_thresholds(measured.table, rank, half, side) for side in SIDES]
+            numbers = grid.values(np.sort(np.stack(chosen), axis=0))
+            lower, upper = blank_small_groups(numbers, counted, 2 * outer)
         ends = (Chosen("lower", lower), Chosen("upper", upper))
         return Answered(measured.keys, {self.name: ends}, counted)
-
-    def _by_rank(self, table: BinTable, loss: Epsilon | Rho, counted: Counted) -> Column:
-        """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
-        grid, rank = table.binning, self.question.rank
-        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
-        assert rank is not None  # noqa: S101 the caller has looked
-        half = loss.share(Fraction(1, 2))
-        outer = outer_rows(half.selection(1), 2 * grid.last + 1)
-        chosen = [select_thresholds(table, max(int(rank), outer), half, side) for side in SIDES]
-        ends = grid.values(np.sort(np.stack(chosen), axis=0))
-        return blank_small_groups(ends, counted, 2 * outer)
-
-
-def _octave_bounds(name: str, rest: Epsilon | Rho) -> Forecast:
-    noise = rest.noise(1, 1)
-    heights = POLICY.join, POLICY.join + POLICY.doubling
-    plain, doubling = (math.ceil(height * find_scale(noise)) for height in heights)
-    joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
-    return Forecast(
-        name,
-        f"a noisy histogram of octaves ({name_law(noise)})",
-        scale=find_scale(noise),
-        scale_unit="rows, on each octave",
-        answered=bounds_reach(rest),
-        remarks=(
-            "sizes count the rows of one octave, from a power of two to the next",
-            f"an octave is included {joins}, and more for each further doubling",
-        ),
-    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -271,14 +271,6 @@ def products(columns: tuple[Hashable, ...], grids: tuple[Grid, ...]) -> Linear:
 
 
 @dataclass(frozen=True)
-class Sums:
-    """The noisy sums of one group in units of rows: products of (1, z), and of them with w."""
-
-    products: Floats
-    with_w: Floats
-
-
-@dataclass(frozen=True)
 class CoefficientEstimator(ProductEstimator):
     """A coefficient of least squares, in units of the answer.
 
@@ -324,17 +316,16 @@ class CoefficientEstimator(ProductEstimator):
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
         noise = self._deviation(vector.noise)
-        sums = [scale_products(row, self.size) for row in self._rows(vector)]
-        solved = [
-            np.linalg.solve(lift_products(group_sums, noise), group_sums.with_w)
-            for group_sums in sums
+        answers = [
+            np.linalg.solve(lift_products(sums, noise), with_w)
+            for sums, with_w in self._sums(vector)
         ]
-        return np.array([self.start + self.direction @ solution for solution in solved])
+        return np.array([self.start + self.direction @ answer for answer in answers])
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return ends that cover the noise; infinite where it could hide that columns vary."""
         value = self.value(vector)
-        ends = [self._ends(row, vector.noise, level) for row in self._rows(vector)]
+        ends = [self._ends(*sums, vector.noise, level) for sums in self._sums(vector)]
         low, high = np.array(ends).reshape(-1, 2).T
         return np.minimum(value, low), np.maximum(value, high)
 
@@ -348,10 +339,10 @@ class CoefficientEstimator(ProductEstimator):
             (np.concatenate([first, values[:-1]])[:, 0], values[-1, 0]) for values in (off, root)
         )
         products = off[:, None] + off + np.outer(root, root)
-        with_w = off + off_w + root * root_w
-        for sums in (scale_products(row, self.size) for row in self._rows(vector)):
+        moved_with_w = off + off_w + root * root_w
+        for sums, with_w in self._sums(vector):
             inverse = np.linalg.inv(lift_products(sums, noise))
-            moves = with_w + products @ np.abs(inverse @ sums.with_w)
+            moves = moved_with_w + products @ np.abs(inverse @ with_w)
             gain = np.abs(inverse) @ products
             if np.abs(np.linalg.eigvals(gain)).max() >= 1:
                 shifts.append(math.inf)
@@ -363,32 +354,35 @@ class CoefficientEstimator(ProductEstimator):
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
         noise, errors = self._deviation(vector.noise), []
-        for sums in (scale_products(row, self.size) for row in self._rows(vector)):
+        for sums, with_w in self._sums(vector):
             lifted = lift_products(sums, noise)
-            answer = np.linalg.solve(lifted, sums.with_w)
+            answer = np.linalg.solve(lifted, with_w)
             errors.append(noise * noise_deviation(np.linalg.solve(lifted, self.direction), answer))
         return np.array(errors)
 
-    def _rows(self, vector: NoisyVector) -> Floats:
-        """Return the noisy sums in units of rows, one row a group."""
-        return np.asarray(vector.coordinates.astype(np.float64).T / self.k)
+    def _sums(self, vector: NoisyVector) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the noisy products of (1, z) in units of rows, and of (1, z) with w, by group."""
+        size = self.size
+        rows, columns = np.triu_indices(size)
+        for sums in vector.coordinates.astype(np.float64).T / self.k:
+            products = np.empty((1 + size, 1 + size))
+            products[0, :] = products[:, 0] = sums[: 1 + size]
+            pairs = sums[2 + size : 2 + size + len(rows)]
+            products[1 + rows, 1 + columns] = products[1 + columns, 1 + rows] = pairs
+            yield products, np.append(sums[1 + size], sums[2 + size + len(rows) :])
 
     def _deviation(self, noise: Noise) -> float:
         return math.sqrt(noise.variance) / self.k
 
-    def _ends(self, row: Floats, noise: Noise, level: float) -> tuple[float, float]:
+    def _ends(
+        self, sums: Floats, with_w: Floats, noise: Noise, level: float
+    ) -> tuple[float, float]:
         """Return an interval of the exact coefficient: docs/explanation/partition-of-unity.md."""
-        sums, rounded = (
-            scale_products(row, self.size),
-            max(row[0], 1.0) * ROUNDED * ROUNDED / self.k,
-        )
-        rounded *= self.size + 2
-        if np.linalg.eigvalsh(sums.products)[0] <= rounded:
+        rounded = max(sums[0, 0], 1.0) * ROUNDED * ROUNDED / self.k * (self.size + 2)
+        if np.linalg.eigvalsh(sums)[0] <= rounded:
             return -math.inf, math.inf
-        weights, answer = (
-            np.linalg.solve(sums.products, vector) for vector in (self.direction, sums.with_w)
-        )
-        turned = np.linalg.solve(sums.products, weights) / (weights @ weights)
+        weights, answer = (np.linalg.solve(sums, side) for side in (self.direction, with_w))
+        turned = np.linalg.solve(sums, weights) / (weights @ weights)
         allowance = self._deviation(noise) * half_width_factor(noise, 1 - level)
         closed = 1 - allowance * allowance * add_covariance(weights, turned, turned)
         if closed <= 0:
@@ -400,24 +394,13 @@ class CoefficientEstimator(ProductEstimator):
         return float(estimate - reach), float(estimate + reach)
 
 
-def scale_products(coordinates: Floats, size: int) -> Sums:
-    """Return coordinates in units of rows as the products that they are, in any leading shape."""
-    rows, columns = np.triu_indices(size)
-    products = np.empty((*coordinates.shape[:-1], 1 + size, 1 + size))
-    products[..., 0, :] = products[..., :, 0] = coordinates[..., : 1 + size]
-    pairs = coordinates[..., 2 + size : 2 + size + len(rows)]
-    products[..., 1 + rows, 1 + columns] = products[..., 1 + columns, 1 + rows] = pairs
-    with_w = (coordinates[..., 1 + size : 2 + size], coordinates[..., 2 + size + len(rows) :])
-    return Sums(products, np.concatenate(with_w, axis=-1))
-
-
-def lift_products(sums: Sums, noise: float) -> Floats:
+def lift_products(products: Floats, noise: float) -> Floats:
     """Return the sums of products with a ridge, if the covariances need one.
 
     `noise` is the standard deviation of a sum. Their smallest eigenvalue is then `FLOOR` times that
     at least, and more than what floats of their size round off: they have an inverse.
     """
-    lifted, size = sums.products.copy(), len(sums.products) - 1
+    lifted, size = products.copy(), len(products) - 1
     lifted[0, 0] = max(lifted[0, 0], 1.0)
     spread = lifted[1:, 1:] - np.outer(lifted[0, 1:], lifted[0, 1:]) / lifted[0, 0]
     smallest = float(np.linalg.eigvalsh(spread)[0])
