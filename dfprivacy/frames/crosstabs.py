@@ -44,7 +44,6 @@ from dfprivacy.release.plan import Plan, name_columns
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.base import Question, argument
-from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.margins import MarginsPart
 
 ALL = "All"
@@ -143,23 +142,18 @@ class Crosstab(Question):
         """The two group columns."""
         return self.index, self.columns
 
-    def require_totals(self) -> None:
-        """Refuse questions whose totals can't be read off noisy cells."""
-        question = self.question
-        if question.finds_bounds:
-            question.require_bounds()
-        if not isinstance(question, LinearStatistic) or not question.adds_up:
-            raise InvalidQuestionError(
-                f"totals can't be read off the cells of a table of {question.kind}",
-                hint=f"leave margins out, and ask group_by({self.index!r}) for totals",
-            )
-
     def plan(self, terms: Terms, keys: PublicKeys | None, name: str | None = None) -> CrosstabPlan:
         """Return the plan of the cells, one row each; `name` is that of the answer."""
-        self.question.check()
-        if self.margins:
-            self.require_totals()
         question: Any = self.question
+        question.check()
+        if self.margins:
+            if question.finds_bounds:
+                question.require_bounds()
+            if not isinstance(question, LinearStatistic) or not question.adds_up:
+                raise InvalidQuestionError(
+                    f"totals can't be read off the cells of a table of {question.kind}",
+                    hint=f"leave margins out, and ask group_by({self.index!r}) for totals",
+                )
         if self.margins and hasattr(question, "clipping"):
             question = replace(question, clipping=False)  # one vector: nothing counts beside it
         named = {name or question.name: question}
@@ -181,12 +175,7 @@ class Crosstab(Question):
                 "totals need limits of a unit that are named, not found from the data",
                 hint='name both, e.g. unit="user", max_rows=3, max_groups=5',
             )
-        (part,) = plan.parts
-        if not isinstance(part, LinearPart) or len(part.vectors.linears) > 1:
-            raise InvalidQuestionError(
-                f"totals can't be read off the cells of a table of {self.question.kind}",
-                hint="leave margins out",
-            )
+        (part,) = plan.parts  # a LinearPart of one vector, as the question is linear
         size, public = None if keys is None else _size(keys), keys is not None
         laplace = isinstance(plan.charge.loss, Epsilon)
         margins = MarginsPart(

@@ -51,7 +51,6 @@ from dfprivacy.frames.explanation import (
     Explanation,
     describe_draw,
     explain_plan,
-    explain_titled_plan,
     in_one,
 )
 from dfprivacy.frames.frequencies import FrequencyPlan
@@ -145,7 +144,7 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
         "top must be a whole number of values from 1 to 100",
         hint="pass e.g. top=3",
     )
-    description = Description(frame, terms, columns, tuple(question.quantiles), top)
+    description = Description(terms, columns, tuple(question.quantiles), top)
     if terms.population:
         raise InvalidQuestionError(
             "the intervals of a description are of noise alone", hint="leave population out"
@@ -163,7 +162,17 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
             "a unit may hold any number of values of text, and nothing says of how many it counts",
             hint="pass max_groups=3, or leave columns of text out",
         )
-    return description.plan
+    joint_plan = JointPlan.of(description.plans, "describe")
+    protected = description.plans[0].unit
+    text = f"describe({', '.join(map(repr, columns))})"
+    charge = replace(
+        joint_plan.charge, question=text if protected is None else f"{text}; {protected.text}"
+    )
+    if description.allowed is not None:
+        charge = replace(charge, loss=description.named[0], delta=description.named[1])
+    return DescriptionPlan.of_plan(
+        joint_plan, charge=charge, unit=protected, description=description
+    )
 
 
 def _list_described_columns(
@@ -227,7 +236,6 @@ def _list_typed_columns(
 class Description:
     """A description to be made: the columns with their kinds, and the releases that answer."""
 
-    frame: Any
     terms: Terms
     columns: Mapping[Hashable, str]
     quantiles: tuple[float, ...]
@@ -317,19 +325,6 @@ class Description:
             names = ("value", "count", "low", "high", "note")
             plans.append(FrequencyPlan.of_plan(plan, names=names, k=self.top))
         return tuple(plans)
-
-    @cached_property
-    def plan(self) -> DescriptionPlan:
-        """All of it, with one charge."""
-        joint_plan = JointPlan.of(self.plans, "describe")
-        unit = self.plans[0].unit
-        text = f"describe({', '.join(map(repr, self.columns))})"
-        charge = replace(
-            joint_plan.charge, question=text if unit is None else f"{text}; {unit.text}"
-        )
-        if self.allowed is not None:
-            charge = replace(charge, loss=self.named[0], delta=self.named[1])
-        return DescriptionPlan.of_plan(joint_plan, charge=charge, unit=unit, description=self)
 
 
 @dataclass(frozen=True)
@@ -498,10 +493,10 @@ def explain_description(
         if name.partition("_")[0] == str(index)
     }
     numbers_plan, *values = (replace(part, account=NoAccount()) for part in plan.plans)
-    pages = [explain_titled_plan(numbers_plan, declared_types, titles, sizes)]
+    pages = [explain_plan(numbers_plan, declared_types, sizes, titles)]
     for column, values_plan in zip(description.texts, values, strict=True):
         pages.append(
-            explain_titled_plan(values_plan, declared_types, {"count": f"{column} values"}, sizes)
+            explain_plan(values_plan, declared_types, sizes, {"count": f"{column} values"})
         )
     numbers_plan, *values = description.plans
     keys = [ROWS, *map(str, range(len(description.columns)))]

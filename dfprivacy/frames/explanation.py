@@ -358,11 +358,11 @@ def solve_target(target: Target, terms: Terms, explain: Making[Made]) -> tuple[T
                 hint="name a narrower half-width; beside bounds= it is in units of the column",
             )
 
-    def reach_target(step: int) -> bool:
+    def is_enough(step: int) -> bool:
         page = explain(_with_loss(terms, step), sizes)
         return all(_reaches(page[name], target) for name in names)
 
-    step = bisect_left(range(top), True, key=reach_target)  # noqa: FBT003 what is looked for
+    step = bisect_left(range(top), True, key=is_enough)  # noqa: FBT003 what is looked for
     return _with_loss(terms, step), names
 
 
@@ -445,19 +445,10 @@ def reach_target(target: Target | None, terms: Terms, explain: Making[Made]) -> 
     explanation = explain(
         solved_terms, tuple(target.size if size == nearest else size for size in SIZES)
     )
-    targets = [f"{name} within {target.within.get(name) or target.within['']}" for name in names]
-    measure = "epsilon" if solved_terms.rho is None else "rho"
+    targets = [f"{name} within {_find_target(explanation[name], target)}" for name in names]
+    measure = "epsilon" if terms.rho is None else "rho"
     text = f"the least {measure} of three digits for half-widths in {target.size:,} rows: "
     return replace(explanation, reaches=text + ", ".join(targets))
-
-
-@singledispatch
-def explain_plan(plan: Plan, declared: Declared | None, sizes: tuple[int, ...]) -> Explanation:
-    """Return the explanation of a plan: its cost, its draws and its errors."""
-    page = explain_titled_plan(plan, declared, sizes=sizes)
-    if page.shown is None or not plan.remark:
-        return page
-    return replace(page, answers=tuple(answer.add_remarks(plan.remark) for answer in page.answers))
 
 
 def read_columns(plan: Plan) -> list[Hashable]:
@@ -470,14 +461,19 @@ def read_columns(plan: Plan) -> list[Hashable]:
     return [*plan.by, *columns, *([] if plan.unit is None else [plan.unit.column])]
 
 
-def explain_titled_plan(
+@singledispatch
+def explain_plan(
     request: Plan,
     declared: Declared | None = None,
-    titles: Mapping[str, str] | None = None,
     sizes: tuple[int, ...] = SIZES,
+    titles: Mapping[str, str] | None = None,
 ) -> Explanation:
-    """Return the explanation of a plan, with titles of its answers. No data, no charge."""
-    draws = list_draws(request)
+    """Return the explanation of a plan: its cost, its draws and its errors.
+
+    No data is read, nothing is charged. `titles` are names of answers to be shown.
+    """
+    shown = _sizes_shown(request)
+    remarks = [request.remark] if shown is not None and request.remark else []
     circumstances = Circumstances(request.level, request.unit, declared or {}, sizes)
     forecasts_by_name: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
@@ -490,15 +486,15 @@ def explain_titled_plan(
             totals = tuple(map(getattr(question, "percent_base", float), sizes))
             forecast = replace(answer, name=title, question=question.text)
             forecast = forecast.with_sizes(sizes, totals)
-            open_limits = list_open_limits(request, part)
-            forecasts_by_name[name].append(forecast.with_open_limits(open_limits))
+            forecast = forecast.with_open_limits(list_open_limits(request, part))
+            forecasts_by_name[name].append(forecast.add_remarks(*remarks))
     unit = request.unit if request.search is None else request.search.unit
     return _page(
         request,
         [answer for forecasts in forecasts_by_name.values() for answer in forecasts],
-        draws,
+        list_draws(request),
         protects=protects(unit, request.copies),
-        shown=_sizes_shown(request),
+        shown=shown,
     )
 
 

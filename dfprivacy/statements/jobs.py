@@ -47,7 +47,7 @@ from dfprivacy.frames.arithmetic import Range
 from dfprivacy.frames.explanation import (
     Explanation,
     Target,
-    explain_titled_plan,
+    explain_plan,
     groups_text,
     in_one,
     reach_target,
@@ -1062,7 +1062,7 @@ def _explain_release(
         shown.append(f"count({what}), which selects the groups")
     calls = zip(shown, plan.questions.values(), strict=True)
     titles = dict(zip(plan.questions, shown, strict=True))
-    page = explain_titled_plan(plan.request, titles=titles, sizes=sizes)
+    page = explain_plan(plan.request, titles=titles, sizes=sizes)
     return page, tuple((call, question.text) for call, question in calls)
 
 

@@ -7,6 +7,7 @@ far inwards that the answer is among the rows, whatever they are (`RankLaw.inwar
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -574,21 +575,18 @@ class QuantilePart(ColumnPart):
             counts: BinTable | NearCounts = NearCounts(values, grid)
         else:
             counts = regrid(measured.table, grid)
-        chosen = select_quantiles(counts, self.levels, rows, law)
+        numbers = select_quantiles(counts, self.levels, rows, law)
         if self.question.tells_interval:
             levels = sorted(set(self.levels))
             ends = select_ends(counts, levels, rows, self.ends_law(loss))
-        answers_in_order = iter(self._round_integers(grid.values(chosen)))
+        answers_in_order = iter(self._round_integers(grid.values(numbers)))
 
         def answer(title: str, question: Ranked, q: Fraction) -> Answer:
             shown = blank_small_groups(next(answers_in_order), counted, question.least_rows(law, q))
             texts = zip(question.describe_ranks(law, q, rows), np.isnan(shown), strict=True)
             notes = [TOO_FEW if is_blank else text for text, is_blank in texts]
-            quantile = (
-                self._between(title, q, (shown, notes), grid, ends)
-                if ends
-                else Chosen(title, shown, notes)
-            )
+            chosen = Chosen(title, shown, notes)
+            quantile = self._between(chosen, q, grid, ends) if ends else chosen
             return quantile if self.clock is None else Dated(quantile, self.clock, self.declared)
 
         answers = {
@@ -611,25 +609,25 @@ class QuantilePart(ColumnPart):
 
     def _between(
         self,
-        title: str,
+        chosen: Chosen,
         q: Fraction,
-        values_and_notes: tuple[Floats, Sequence[str | None]],
         grid: Choices,
         ends_and_noise: tuple[Sequence[RankEnds], NoisyVector],
     ) -> Estimated:
-        """Return an answer with its interval, ends as values, and its notes."""
-        (values, notes), (levels, vector) = values_and_notes, ends_and_noise
+        """Return the chosen answer with its interval, whose ends are values."""
+        levels, vector = ends_and_noise
         ends = levels[sorted(set(self.levels)).index(q)]
-        arguments = (q, values, *_find_interval_ends(ends, grid, integers=self.integers), ends)
-        estimator = (
-            QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.maximum]))))
-            if isinstance(grid, Steps) and self.question.bounds is not None
-            else QuantileEstimator(*arguments, (bounds.lower, bounds.upper))
-            if (bounds := self.question.value_bounds) is not None
-            else QuantileEstimator(*arguments)
-        )
-        piece = Piece(np.arange(len(values)), estimator, vector, notes)
-        return Estimated(title, len(values), (piece,), has_notes=True)
+        open_ends, bounds = (-math.inf, math.inf), self.question.value_bounds
+        if isinstance(grid, Steps) and self.question.bounds is not None:
+            low, high = grid.values(np.array([grid.first, grid.maximum]))
+            open_ends = low, high
+        elif bounds is not None:
+            open_ends = bounds.lower, bounds.upper
+        low, high = _find_interval_ends(ends, grid, integers=self.integers)
+        estimator = QuantileEstimator(q, chosen.values, low, high, ends, open_ends)
+        groups = len(chosen.values)
+        piece = Piece(np.arange(groups), estimator, vector, chosen.notes)
+        return Estimated(chosen.name, groups, (piece,), has_notes=True)
 
     def _round_integers(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""
