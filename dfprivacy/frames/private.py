@@ -317,6 +317,10 @@ class _Columns(Generic[Answer]):
         return super().__getattr__(name)  # type: ignore[misc]  # that of the methods
 
     @boundary
+    def _repr_html_(self) -> str:
+        return code(repr(self))
+
+    @boundary
     def _has(self, name: str) -> bool:
         """Return True if the frame declares a column of this name."""
         columns = getattr(self._frame, "columns", ())
@@ -479,9 +483,6 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         """Show the kind of frame, never what is in it."""
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
 
-    def _repr_html_(self) -> str:
-        return code(repr(self))
-
     def _run(self, questions: Asked, terms: Terms) -> Any:
         answers = release_plan(self._plan(questions, terms), self._frame)
         if not isinstance(questions, Statistic):
@@ -516,9 +517,6 @@ class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Queryable[Frame]):
     def __repr__(self) -> str:
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"
         return f"PrivateGroupBy({', '.join(map(repr, self._by))}; {keys})"
-
-    def _repr_html_(self) -> str:
-        return code(repr(self))
 
     def _run(self, questions: Asked, terms: Terms) -> Any:
         return release_plan(self._plan(questions, terms), self._frame)

@@ -148,7 +148,7 @@ class HistogramPart(Part):
     finding: Epsilon | Rho | None = None
 
     name: ClassVar[str] = "count"
-    answers_count: ClassVar[bool] = True
+    answers_count = True
 
     def within_limits(self, limits: PartLimits) -> HistogramPart:
         """Return the part for the limits of a unit: bounds to be found take their share."""

@@ -32,7 +32,22 @@ from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 
 
 @dataclass(frozen=True)
-class Sum(LinearStatistic):
+class Bounded(LinearStatistic):
+    """A statistic of a column of numbers within bounds, whose sums can bring a count along."""
+
+    column: Hashable = argument("The column of numbers.")
+    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
+    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
+
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
+        """Return the estimator of the count of the column, where the sums have one."""
+        if other != Count(self.column) or linear.count is None:
+            return None
+        return CountEstimator(linear.count)
+
+
+@dataclass(frozen=True)
+class Sum(Bounded):
     """The sum of a column, each value clipped to the bounds.
 
     Unbiased for the clipped values. The noise is that of sensitivity max(abs(lower), abs(upper)),
@@ -48,10 +63,6 @@ class Sum(LinearStatistic):
     example: ClassVar[str] = 'df.dp.sum("x", (0, 100), epsilon=1)'
     stand_in: ClassVar[Bounds] = Bounds(-1, 1)
     totals: ClassVar[bool] = True
-
-    column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
-    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the sum of x; where groups are counted, of its distances from 0 or both bounds."""
@@ -69,12 +80,6 @@ class Sum(LinearStatistic):
             return SumEstimator((grid.step,), grid)
         (below, _), (last, _) = linear.matrix
         return SumEstimator.of_unity((grid.step * last, -grid.step * below), last + below, grid)
-
-    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
-        """Return the count of the column, which comes with a sum by group."""
-        if other != Count(self.column) or linear.count is None:
-            return None
-        return CountEstimator(linear.count)
 
     def unit(self, *, found_bounds: bool = False) -> str:
         """Return units of the column: noise goes by the larger end of bounds that are found."""
@@ -180,7 +185,7 @@ def _finite(unit: float, numbers: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Mean(LinearStatistic):
+class Mean(Bounded):
     """The mean of a column, each value clipped to the bounds (units of the column).
 
     The number of rows stays secret. Source: Kulesza, Suresh and Wang 2023, Algorithm 3. Without
@@ -193,10 +198,6 @@ class Mean(LinearStatistic):
     sql_names: ClassVar[tuple[str, ...]] = ("avg", "mean")
     title: ClassVar[str] = "the mean"
     example: ClassVar[str] = 'df.dp.mean("x", (0, 100), epsilon=1)'
-
-    column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
-    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sums of q and of K - q, whose ratio is the mean."""
@@ -216,5 +217,4 @@ class Mean(LinearStatistic):
             grid = grid_from_lower(self.require_bounds())
             ends = grid.anchor + grid.last * grid.step, grid.anchor
             return SumEstimator.of_unity(ends, grid.last, grid)
-        assert linear.count is not None  # noqa: S101 both coordinates count
-        return CountEstimator(linear.count) if other == Count(self.column) else None
+        return super().estimator_for(other, linear)

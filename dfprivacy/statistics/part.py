@@ -26,13 +26,7 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.measurement.value_words import ValueWords, build_value_table
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import (
-    Answered,
-    Column,
-    Counted,
-    CountPiece,
-    Measured,
-)
+from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.release.terms import Unit
 
@@ -195,6 +189,14 @@ class Part(ABC):
     """True if an answer has to know something of the rows before they are measured again."""
     kind: Any = None
     """The declared type of its column, if it matters."""
+    counts_units: Any = False
+    """True if it counts units, whose limit is one row."""
+    counts: Any = True
+    """True if it can count groups."""
+    answers_count: Any = False
+    """True if one of its answers is the count that selects groups."""
+    weight: Any = Fraction(1)
+    """Its share of the loss, relative to other parts."""
 
     def in_one_pass(self) -> Part:
         """Return the part for rows that can't be read again, if there is one."""
@@ -205,16 +207,6 @@ class Part(ABC):
         return self
 
     @property
-    def counts_units(self) -> bool:
-        """True if it counts units, whose limit is one row."""
-        return False
-
-    @property
-    def weight(self) -> Fraction:
-        """Its share of the loss, relative to other parts."""
-        return Fraction(1)
-
-    @property
     @abstractmethod
     def columns(self) -> Mapping[Hashable, bool]:
         """The columns it reads, and whether as numbers."""
@@ -223,16 +215,6 @@ class Part(ABC):
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The answers to each question: their names, and whether each has an interval."""
         return {name: {name: True} for name in self.questions}
-
-    @property
-    def counts(self) -> bool:
-        """True if it can count groups."""
-        return True
-
-    @property
-    def answers_count(self) -> bool:
-        """True if one of its answers is the count that selects groups."""
-        return False
 
     @abstractmethod
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:

@@ -13,7 +13,6 @@ docs/explanation/partition-of-unity.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -21,33 +20,25 @@ import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.bounds import BoundsLike
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import bound_sum
 from dfprivacy.release.estimator import (
     ClippingBias,
-    CountEstimator,
     Ends,
     Estimator,
     ForecastableEstimator,
     RatioEstimator,
 )
-from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
-from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
-from dfprivacy.statistics.mean import Mean, Sum, SumEstimator
+from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.mean import Bounded, Mean, Sum, SumEstimator
 from dfprivacy.statistics.part import Circumstances
 
 
 @dataclass(frozen=True)
-class _Spread(LinearStatistic):
+class _Spread(Bounded):
     """Statistics of the Bernstein sums of a column, which carry its mean and count."""
-
-    column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
-    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     @property
     def _grid(self) -> Grid:
@@ -66,8 +57,7 @@ class _Spread(LinearStatistic):
             return mean_of_bernstein(grid)
         if isinstance(other, Sum) and replace(other, clipping=True) == Sum(*about):
             return sum_of_bernstein(grid)
-        assert linear.count is not None  # noqa: S101 all coordinates count
-        return CountEstimator(linear.count) if other == Count(self.column) else None
+        return super().estimator_for(other, linear)
 
 
 @dataclass(frozen=True)
