@@ -47,12 +47,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.arithmetic import divide_ranges
 from dfprivacy.frames.estimates import name_estimates
-from dfprivacy.frames.explanation import (
-    Explanation,
-    describe_draw,
-    explain_plan,
-    in_one,
-)
+from dfprivacy.frames.explanation import Explanation, describe_draw, explain_plan, in_one
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.releasing import (

@@ -25,13 +25,7 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import AnnotatedFloat, Estimated, join_notes
 from dfprivacy.release.estimator import Estimator
 from dfprivacy.release.pipeline import Release
-from dfprivacy.release.plan import (
-    Plan,
-    ReleaseInfo,
-    bounds_text,
-    list_answers,
-    read_found_bounds,
-)
+from dfprivacy.release.plan import Plan, ReleaseInfo, bounds_text, list_answers, read_found_bounds
 from dfprivacy.release.terms import Unit, interval_level
 
 SELECTED = "selected privately"

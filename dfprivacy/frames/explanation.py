@@ -23,28 +23,13 @@ from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.columns import Declared
-from dfprivacy.errors import (
-    InvalidLossError,
-    InvalidQuestionError,
-    InvalidUnitError,
-    boundary,
-)
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError, InvalidUnitError, boundary
 from dfprivacy.frames.limit_finding import finding_draws
-from dfprivacy.frames.vector_release import (
-    DENSE,
-    GROUP_COUNT_SHARE,
-    VectorPlan,
-    find_grid,
-)
+from dfprivacy.frames.vector_release import DENSE, GROUP_COUNT_SHARE, VectorPlan, find_grid
 from dfprivacy.frames.viz.text import render
 from dfprivacy.measurement.exact import decimal_number, describe, whole_number
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.release.plan import (
-    JointPlan,
-    Plan,
-    add_losses,
-    index_of_counting_part,
-)
+from dfprivacy.release.plan import JointPlan, Plan, add_losses, index_of_counting_part
 from dfprivacy.release.terms import Default, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics.estimators.vector_means import RELATIONS
 from dfprivacy.statistics.linear import list_shown_sizes

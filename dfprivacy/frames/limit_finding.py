@@ -33,11 +33,7 @@ from dfprivacy.release.plan import Lost, Plan
 from dfprivacy.release.terms import LARGEST_LIMIT
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
-from dfprivacy.statistics.estimators.bounds_search import (
-    OCTAVES_OF_ROWS,
-    POLICY,
-    rows_for_bounds,
-)
+from dfprivacy.statistics.estimators.bounds_search import OCTAVES_OF_ROWS, POLICY, rows_for_bounds
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart, ProductPart

@@ -12,12 +12,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
-from dfprivacy.errors import (
-    MOVED_ARGUMENTS,
-    UnknownArgumentError,
-    UnknownMethodError,
-    boundary,
-)
+from dfprivacy.errors import MOVED_ARGUMENTS, UnknownArgumentError, UnknownMethodError, boundary
 from dfprivacy.release.terms import EPSILON, INTERVAL
 from dfprivacy.statistics import STATISTICS, Argument
 from dfprivacy.statistics.base import QUESTIONS, Question

@@ -42,12 +42,7 @@ from dfprivacy.release.plan import (
 )
 from dfprivacy.release.terms import PublicKeys, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics import NUnique, Statistic, question_text
-from dfprivacy.statistics.histogram import (
-    Histogram,
-    HistogramPart,
-    HistogramPlan,
-    histogram_names,
-)
+from dfprivacy.statistics.histogram import Histogram, HistogramPart, HistogramPlan, histogram_names
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import shares, split
 

@@ -26,11 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import bound_sum
-from dfprivacy.release.estimator import (
-    ClippingBias,
-    Ends,
-    ForecastableEstimator,
-)
+from dfprivacy.release.estimator import ClippingBias, Ends, ForecastableEstimator
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 

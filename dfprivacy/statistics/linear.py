@@ -51,14 +51,7 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.part import (
-    Circumstances,
-    Forecast,
-    Part,
-    Reach,
-    by_size,
-    reaching,
-)
+from dfprivacy.statistics.part import Circumstances, Forecast, Part, Reach, by_size, reaching
 
 CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 

@@ -49,12 +49,7 @@ from dfprivacy.release.answers import (
     Piece,
     join_notes,
 )
-from dfprivacy.release.estimator import (
-    ClippingBias,
-    CountEstimator,
-    Estimator,
-    WrappedEstimator,
-)
+from dfprivacy.release.estimator import ClippingBias, CountEstimator, Estimator, WrappedEstimator
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.bounds_search import (

@@ -20,12 +20,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import ROWS, Linear
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.release.estimator import (
-    CountEstimator,
-    Ends,
-    ProportionEstimator,
-    RatioEstimator,
-)
+from dfprivacy.release.estimator import CountEstimator, Ends, ProportionEstimator, RatioEstimator
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import ChosenUnits, Count, NUnique, Share
