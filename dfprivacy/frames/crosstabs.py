@@ -46,11 +46,8 @@ from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.margins import MarginsPart
 
-ALL = "All"
-"""The label of the row and the column of totals, as in pandas."""
-
-OTHER = "(other)"
-"""The label of totals less the cells that are shown."""
+ALL = "All"  # the label of the row and the column of totals, as in pandas
+OTHER = "(other)"  # the label of totals less the cells that are shown
 
 Floats = npt.NDArray[np.float64]
 

@@ -72,8 +72,7 @@ from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-SHOWN = 3
-"""How many of the most frequent values of a column are shown."""
+SHOWN = 3  # how many of the most frequent values of a column are shown
 
 ROWS = "rows"
 
@@ -334,8 +333,7 @@ class DescriptionPlan(JointPlan):
         return tuple(dict.fromkeys(note for plan in self.plans for note in plan.limit_notes))
 
 
-Found = tuple[Adopted, list[Measured]]
-"""A frame that was opened, and its exact statistics."""
+Found = tuple[Adopted, list[Measured]]  # a frame that was opened, and its exact statistics
 
 
 class DescribedSource(FrameSource):

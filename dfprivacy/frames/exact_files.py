@@ -55,8 +55,7 @@ FORMAT = "dfprivacy exact statistics"
 VERSION = 8
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
-ROWS = 2**22
-"""The rows of one row group, at most."""
+ROWS = 2**22  # the rows of one row group, at most
 
 _WARNING = (
     "SECRET: exact statistics of data, without any noise. Guard this file like the rows that it "

@@ -251,8 +251,7 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
-SIZE = 1000
-"""The size of group that a target is for where none is named."""
+SIZE = 1000  # the size of group that a target is for where none is named
 
 _PERCENT = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*\Z")
 _LEAST, _DECADES, _STEPS = -9, 12, 900  # 1e-9 to 999, in 900 steps of three digits a decade

@@ -48,8 +48,7 @@ CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
 SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
 """Size that stands for each bin: the geometric mean of its ends."""
 
-UNIT_MEAN = 2**12
-"""Mean of a unit whose values are all at the upper bound."""
+UNIT_MEAN = 2**12  # mean of a unit whose values are all at the upper bound
 
 _MEAN_STEPS = 2.0**20
 """Steps from 0 to 1 of the mean of a unit in one group, before the mean of its groups."""
@@ -57,11 +56,8 @@ _MEAN_STEPS = 2.0**20
 _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 """Noise scales above which units are in a bin, and the increase for each doubling of the size."""
 
-_SUSPICION = 1 / 50
-"""Probability that noise alone makes some units suspects."""
-
-_WINDOWS = (1, 2, 4, 8)
-"""Numbers of adjacent bins that are searched for suspects together."""
+_SUSPICION = 1 / 50  # probability that noise alone makes some units suspects
+_WINDOWS = (1, 2, 4, 8)  # numbers of adjacent bins that are searched for suspects together
 
 _CLIFF = 1 / 16
 """Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
@@ -78,17 +74,13 @@ _HIDDEN = 4.0
 _WIDE, _NARROW = 1.5, 0.25
 """Half-widths of noise above which possible bias adds a note: in a whole frame, and by group."""
 
-_NORMAL = 1.645
-"""Standard deviations below which 95 % of a normal variable lie."""
+_NORMAL = 1.645  # standard deviations below which 95 % of a normal variable lie
 
 _SHIFT = 1 / 4
 """Assumed shift of a rank or a mean for each unit of weight that limits move, where unknown."""
 
-_UNKNOWN_MEAN = 1 / 2
-"""Assumed distance of hidden units from the mean, in widths of the bounds."""
-
-_TREND = 3.5
-"""Standard deviations of noise from which large units are taken to have other values."""
+_UNKNOWN_MEAN = 1 / 2  # assumed distance of hidden units from the mean, in widths of the bounds
+_TREND = 3.5  # standard deviations of noise from which large units are taken to have other values
 
 _SELECTION = 8.0
 """Noise of a rank that is selected, or of values in bounds that are found, over that of a count."""
@@ -102,11 +94,8 @@ _PAIR_SPREAD = 1 / 20
 _VISIBLE = 1 / 50
 """Share of the rows that limits may leave out without a note, where the noise is not known."""
 
-_SKEW = 3.0
-"""Assumed skew of the sizes of groups, in which units are free to be."""
-
-_UNSEEN = 4.0
-"""How much more a squared error counts in a group that a threshold hides."""
+_SKEW = 3.0  # assumed skew of the sizes of groups, in which units are free to be
+_UNSEEN = 4.0  # how much more a squared error counts in a group that a threshold hides
 
 _UNCLEAR = 1 / 2
 """Width from which the interval of a share of the rows says nothing, as a part of its upper end."""
@@ -114,8 +103,7 @@ _UNCLEAR = 1 / 2
 _DOUBTFUL = 2 / 3
 """Share of the rows that may count in public groups, as far as noise shows, that has a note."""
 
-_MOST = 0.999
-"""Largest share that is named where limits leave rows out."""
+_MOST = 0.999  # largest share that is named where limits leave rows out
 
 _TINY = 1e-300
 

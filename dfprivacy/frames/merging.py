@@ -300,8 +300,7 @@ def _matching(named: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-TOGETHER = 8
-"""Files that are added up at a time: more memory, less sorting."""
+TOGETHER = 8  # files that are added up at a time: more memory, less sorting
 
 _TERMS = {
     "questions": "questions, or their bounds",

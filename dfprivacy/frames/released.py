@@ -34,8 +34,7 @@ from dfprivacy.frames.viz.pictures import build_layout, is_histogram
 from dfprivacy.release.plan import NOTE
 
 _UNKNOWN = Range(math.nan, -math.inf, math.inf)
-TOTAL = "total"
-"""Name of the total, as a base that is no group."""
+TOTAL = "total"  # name of the total, as a base that is no group
 
 
 @boundary

@@ -29,8 +29,7 @@ from dfprivacy.release.plan import NOTE, Plan, cost_text, read_found_bounds
 
 Frame = TypeVar("Frame")
 
-ADDED_UP = ("count", "sum", "histogram")
-"""Questions whose answers about disjoint groups add up."""
+ADDED_UP = ("count", "sum", "histogram")  # questions whose answers about disjoint groups add up
 
 DIFFERENCE = "difference of"
 """How answers were compared that are still in the unit of their column."""
@@ -180,8 +179,7 @@ _ORIGINS: dict[int, tuple[weakref.ref[Any], Origin, Any]] = {}
 _ATTRIBUTE = "dfprivacy"
 """The key under which a pandas frame carries its origin, as JSON, in `DataFrame.attrs`."""
 
-_HASHED_ROWS = 5000
-"""A longer pandas frame is a release only as the object that was returned."""
+_HASHED_ROWS = 5000  # a longer pandas frame is a release only as the object that was returned
 
 _CHANGEABLE = pd.DataFrame | pl.DataFrame
 """Frames that can be changed in place."""

@@ -270,11 +270,8 @@ def _count_keys(
     return Statistics(counted.rename_columns([*names, sum_name(0)]), len(names), (ROWS.source,))
 
 
-GROUP_COUNT_SHARE = Fraction(1, 16)
-"""By group, the part of rho that counts the rows of each group."""
-
-_MOST_NUMBERS = 2**26
-"""Table entries in memory at once, half a GiB: more groups take more passes."""
+GROUP_COUNT_SHARE = Fraction(1, 16)  # by group, the part of rho that counts the rows of each group
+_MOST_NUMBERS = 2**26  # table entries in memory at once, half a GiB: more groups take more passes
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from dfprivacy.release.estimator import ClippingBias, Ends, ForecastableEstimato
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 
-Polynomial = npt.NDArray[np.float64]
-"""Coefficients of a^i b^j by place (i, j), then by group."""
+Polynomial = npt.NDArray[np.float64]  # coefficients of a^i b^j by place (i, j), then by group
 
 _BASES = {1: ((1, -1), (0, 1)), 2: ((1, -2, 1), (0, 2, -2), (0, 0, 1))}
 """The Bernstein polynomials of a degree: the factors of 1, a and a^2."""

@@ -55,8 +55,7 @@ from dfprivacy.statistics.part import Circumstances, Forecast, Part, Reach, by_s
 
 CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 
-SHARE = Fraction(1, 20)
-"""Fraction of the privacy loss of a sum query that counts clipped rows."""
+SHARE = Fraction(1, 20)  # fraction of the privacy loss of a sum query that counts clipped rows
 
 REMARK = "a twentieth of the loss counts what the bounds clip (clipping=False saves it)"
 """Remark of forecasts on the cost of this count."""
@@ -69,8 +68,7 @@ TOTALS = (
 
 _ALONE = 0.02  # probability that a release that clips nothing has a note
 _LEVEL = 0.95
-_UNCLEAR = 50.0
-"""Percentage points from which the width of an interval says nothing of a share."""
+_UNCLEAR = 50.0  # percentage points from which the width of an interval says nothing of a share
 _UNKNOWN = "an unknown share"
 
 

@@ -32,11 +32,8 @@ from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
 from dfprivacy.statistics.part import Circumstances, Forecast
 
-PARTS = 20
-"""Number of equal fractions that the privacy loss is split into."""
-
-FEWEST = 16
-"""Fewest fractions that the cells keep: totals make cells at most a quarter noisier."""
+PARTS = 20  # number of equal fractions that the privacy loss is split into
+FEWEST = 16  # fewest fractions that the cells keep: totals make cells at most a quarter noisier
 
 SECRET = (30, 10, 10, 10)
 """Fractions of the loss, in sixtieths, if keys are secret: totals get half, as cells do."""

@@ -91,8 +91,7 @@ class Sum(Bounded):
         return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))
 
 
-_OUTSIDE = 2.0**-40
-"""The probability that there are more rows than an interval makes room for."""
+_OUTSIDE = 2.0**-40  # the probability that there are more rows than an interval makes room for
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,7 @@ from dfprivacy.statistics.linear import (
 )
 from dfprivacy.statistics.part import Bins, Circumstances, Forecast, MeasuredTable, Reach, reaching
 
-_ANY = Bounds(-1, 1)
-"""Bounds for queries of which only the form matters."""
+_ANY = Bounds(-1, 1)  # bounds for queries of which only the form matters
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 HalfWidths = tuple[float | None, ...]
 
-UNTOLD: HalfWidths = (None,) * len(SIZES)
-"""Half-widths that are unknown before there is data."""
+UNTOLD: HalfWidths = (None,) * len(SIZES)  # half-widths that are unknown before there is data
 
 
 @dataclass(frozen=True)
@@ -334,8 +333,7 @@ class MeasuredTable(Measured):
         return answered
 
 
-COUNT_SHARE = Fraction(1, 6)
-"""Fraction of the loss that counts the rows of each group."""
+COUNT_SHARE = Fraction(1, 6)  # fraction of the loss that counts the rows of each group
 
 
 def noisy_rows(table: BinTable | ValueWords, loss: Epsilon | Rho) -> Counted:

@@ -106,8 +106,7 @@ Kind = tuple[str, str | None]
 """Type of a column, integers, dates, times or durations, and its time zone."""
 WHOLE: Kind = ("whole numbers", None)
 
-Choices = Steps | Magnitudes
-"""Candidates that answers are selected from."""
+Choices = Steps | Magnitudes  # candidates that answers are selected from
 
 Candidates = BoundsLike | tuple[Moment, Moment]
 """Bounds of numbers, or a pair of dates, times or durations."""

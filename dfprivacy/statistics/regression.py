@@ -32,14 +32,9 @@ from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import PAIR_CLIPPING, ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
-INTERCEPT = "intercept"
-"""Name of the coefficient that is the value where all columns are 0."""
-
-MOST = 20
-"""Most explaining columns: the query has 252 coordinates then."""
-
-FLOOR = 4
-"""The smallest eigenvalue, in standard deviations of noise times the root of the columns."""
+INTERCEPT = "intercept"  # name of the coefficient that is the value where all columns are 0
+MOST = 20  # most explaining columns: the query has 252 coordinates then
+FLOOR = 4  # the smallest eigenvalue, in standard deviations of noise times the root of the columns
 
 _TOLD_APART = 2.0**-40
 """Fraction of the largest product below which an eigenvalue can be a rounding error of floats."""

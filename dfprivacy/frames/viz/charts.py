@@ -120,8 +120,7 @@ def _library(name: str) -> Any:
         ) from None
 
 
-Domain = tuple[float, float]
-"""The ends of a part of the number line."""
+Domain = tuple[float, float]  # the ends of a part of the number line
 
 
 @dataclass(frozen=True)

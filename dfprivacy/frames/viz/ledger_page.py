@@ -22,13 +22,11 @@ from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import write_whole
 from dfprivacy.frames.viz.text import left_out, render
 
-MOST_TIGHT = 24
-"""Tight totals are computed for at most this many datasets, those that spent most."""
+MOST_TIGHT = 24  # tight totals are computed for at most this many datasets, those that spent most
 MOST_CHARGES = 10_000
 """At most this many charges are listed, the newest. All of them count in the spent budget."""
 
-Cell = tuple[str, float | None]
-"""The text of a cell, and the percentage that a bar under it shows."""
+Cell = tuple[str, float | None]  # the text of a cell, and the percentage that a bar under it shows
 
 _SPARE = Fraction(1, 10**6)
 

@@ -77,8 +77,7 @@ __all__ = ["plot", "save_plot", "show"]
 _UNSTATED = "cost unknown"
 
 MOST_ROWS = 100
-MOST_ANSWERS, MOST_PANELS = 24, 6
-"""Most answers of each group in a table and in a chart."""
+MOST_ANSWERS, MOST_PANELS = 24, 6  # most answers of each group in a table and in a chart
 
 MOST_FACETS = 12
 _HISTOGRAM = ["lower", "upper", "count", "low", "high"]

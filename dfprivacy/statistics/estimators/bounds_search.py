@@ -33,8 +33,7 @@ Mask = npt.NDArray[np.bool_]
 Notes = npt.NDArray[np.object_]
 Loss = Epsilon | Rho
 
-UNITS = 400
-"""Shares of a loss are multiples of one over this."""
+UNITS = 400  # shares of a loss are multiples of one over this
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,8 @@ class BoundsPolicy:
 POLICY = BoundsPolicy()
 LEAST_ZOOMED = Fraction(3, 10)
 """Share that is left for the answers about data far from zero, at least."""
-LEAST_LEFT = Fraction(2, 5)
-"""Share that is left for the answers about data near zero, at least."""
-LOOK_SHARE = Fraction(3, 8)
-"""Share of a single look at dyadic bins, where these are the bounds."""
+LEAST_LEFT = Fraction(2, 5)  # share that is left for the answers about data near zero, at least
+LOOK_SHARE = Fraction(3, 8)  # share of a single look at dyadic bins, where these are the bounds
 SLOWEST_FALL, _FASTEST_FALL = 0.45, 0.02  # fractions of rows that unseen tails keep a doubling
 _NARROW = 1 / 64  # bins narrower than so many widths of the bounds tell no tail
 MIDDLE = 0.44  # where in its bin a row of a falling tail lies, on average
@@ -953,8 +950,7 @@ def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
     return bounds
 
 
-OCTAVES_OF_ROWS = 3
-"""Number of octaves over which forecasts take the rows of a column to be spread."""
+OCTAVES_OF_ROWS = 3  # number of octaves over which forecasts take the rows of a column to be spread
 
 
 def rows_for_bounds(noise: Noise) -> int:

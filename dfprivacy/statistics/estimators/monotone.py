@@ -26,11 +26,8 @@ from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.statistics.estimators.quantile import find_known_rows
 
-PULL_BITS = 29
-"""Pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64."""
-
-_LARGEST_LENGTH = 2**34
-"""More than all rows there may be."""
+PULL_BITS = 29  # pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64
+_LARGEST_LENGTH = 2**34  # more than all rows there may be
 
 _CELLS = 2**20
 _STEP = 64
@@ -227,8 +224,7 @@ def _suffix_sums(terms: Integers) -> Integers:
     return sums
 
 
-INTERVALS = 2**12
-"""Number of equal intervals of a public domain; candidates are their ends."""
+INTERVALS = 2**12  # number of equal intervals of a public domain; candidates are their ends
 
 
 def select_monotone(

@@ -34,14 +34,12 @@ from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.estimator import Estimator
 
-FARTHEST = 64
-"""Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""
+FARTHEST = 64  # losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18
 
 ROUNDED = 4
 """The least loss of a block, where aims of neighbors lie less than a row apart, is below this."""
 
-CHUNK = 2**17
-"""Points a selection handles at once, unless one group has more: bounds its memory."""
+CHUNK = 2**17  # points a selection handles at once, unless one group has more: bounds its memory
 
 OUTSIDE = 0.01
 """Minima and maxima of a group are beyond all its rows this rarely, whatever the rows are."""
@@ -49,8 +47,7 @@ OUTSIDE = 0.01
 SPARSE = 512
 """Ordinary rows are spread over so large a part of the candidates that follow their magnitudes."""
 
-CROWDED = 2**12
-"""Candidates of other sizes than the rows, where the magnitudes of values are known."""
+CROWDED = 2**12  # candidates of other sizes than the rows, where the magnitudes of values are known
 
 ORDINARY = 0.05
 """An answer of ordinary rows is further off than its note says in this part of releases."""

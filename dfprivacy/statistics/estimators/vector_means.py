@@ -258,14 +258,12 @@ class NoisyMean:
         return np.asarray(np.clip(moved, self.lowest, self.highest))
 
 
-_DOUBT = 0.05
-"""Outside probability of the noisy count of rows that a note goes by."""
+_DOUBT = 0.05  # outside probability of the noisy count of rows that a note goes by
 
 Passes = Generator[VectorTable, None, NoisyMean]
 """An estimator as a coroutine: it asks for a table, and goes on when a pass has filled it."""
 
-MOST_CLIPPED = Fraction(2, 5)
-"""Largest fraction of the rows that the threshold is to clip."""
+MOST_CLIPPED = Fraction(2, 5)  # largest fraction of the rows that the threshold is to clip
 
 COUNT_SHARE = Fraction(1, 100)
 """Fraction of rho that counts the rows under add-remove, where they are near their center."""
@@ -344,8 +342,7 @@ def dense_clipping(
     )
 
 
-PILOTS = (Fraction(6, 100), Fraction(12, 100))
-"""The most that the sums of the first rounds cost."""
+PILOTS = (Fraction(6, 100), Fraction(12, 100))  # the most that the sums of the first rounds cost
 
 THRESHOLD_SHARE = Fraction(1, 20)
 NEAR = Fraction(3, 100)
@@ -475,13 +472,11 @@ class ShiftedMean:
 NORMAL_MEDIAN = statistics.NormalDist().inv_cdf(0.75)
 """The median of |x| for a standard normal x, 0.6745."""
 
-PAIRS = 2
-"""Pairs of rows behind one value of the generic estimator: the constant k of the paper."""
+PAIRS = 2  # pairs of rows behind one value of the generic estimator: the constant k of the paper
 
 ROWS_A_BUCKET = 4
 MOST_BUCKETS = 4096
-MOST_SUMS = 2**24
-"""Buckets times dimension: a quarter of a GiB of sums and squares."""
+MOST_SUMS = 2**24  # buckets times dimension: a quarter of a GiB of sums and squares
 
 
 PLAN_HALVINGS = (10, 10)
@@ -569,8 +564,7 @@ class PlanMean:
         return max(medians, spreads * (ROWS_A_BUCKET if self.deviations == "generic" else 1))
 
 
-TOP = 26
-"""Scaled norms are below 2**26: squares of them are exact in float64."""
+TOP = 26  # scaled norms are below 2**26: squares of them are exact in float64
 
 
 @dataclass(frozen=True)
