@@ -395,7 +395,14 @@ def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
     info = replace(
         info, answers=len(answers), mark=mark, limits=limits, shares=shares, bounds=bounds
     )
-    columns, laws = iter(released.table.columns), _laws(released)
+    columns = iter(released.table.columns)
+    drawn_answers = {} if released.answers is None else released.answers.answers
+    laws = {
+        answer.name: DrawnLaw(answer.pieces[0].estimator, answer.pieces[0].vector)
+        for answers_of_question in drawn_answers.values()
+        for answer in answers_of_question
+        if isinstance(answer, Estimated)
+    }
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:
         noted = plan.questions[question].has_note or plan.notes_limits
@@ -418,15 +425,3 @@ def name_estimates(released: Release, plan: Plan) -> dict[str, Any]:
         kind = "count" if plan.questions[question].is_whole and has_interval else kind
         estimates[name] = Estimate(float(value[0].as_py()), _law=law, _kind=kind, **facts)
     return estimates
-
-
-def _laws(released: Release) -> dict[str, DrawnLaw]:
-    """Return the noisy vectors behind the answers of a release that has just been drawn."""
-    if released.answers is None:
-        return {}
-    return {
-        answer.name: DrawnLaw(answer.pieces[0].estimator, answer.pieces[0].vector)
-        for answers in released.answers.answers.values()
-        for answer in answers
-        if isinstance(answer, Estimated)
-    }

@@ -32,7 +32,6 @@ from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.release.plan import JointPlan, Plan, add_losses, index_of_counting_part
 from dfprivacy.release.terms import Default, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics.estimators.vector_means import RELATIONS
-from dfprivacy.statistics.linear import list_shown_sizes
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.part import (
     SIZES,
@@ -564,16 +563,18 @@ def in_one(
 def _sizes_shown(request: Plan) -> Reach | None:
     """Return the sizes from which on groups of secret keys are shown.
 
-    Where a search for bounds comes first, its noise is not known: the least size is that of the
-    least noise, the others are those of the most.
+    Where a search for bounds comes first, its noise is not known: the smallest size is that of the
+    smallest noise, the others are those of the most.
     """
     if request.rule is None:
         return None
     index = index_of_counting_part(request.parts)
     part, loss = request.parts[index], request.row_losses[index]
-    reach = list_shown_sizes(part.count_noise(loss), request.rule)
-    threshold = list_shown_sizes(part.least_count_noise(loss), request.rule)
-    reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
+    reach, smallest = (
+        reaching(request.rule.threshold(*law), *law)
+        for law in (part.count_noise(loss), part.least_count_noise(loss))
+    )
+    reach = replace(reach, rarely=min(smallest.rarely, reach.rarely))
     open_limits = list_open_limits(request, part)
     return replace(reach, condition=name_condition(open_limits)) if open_limits else reach
 

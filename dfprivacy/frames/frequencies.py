@@ -42,17 +42,6 @@ class Frequencies(Question):
         """The column whose values are counted."""
         return (self.column,)
 
-    def names(self, by: Sequence[Hashable], name: str, *, has_notes: bool) -> list[str]:
-        """Return the columns of the result; those that are grouped by end with the value."""
-        noted = [NOTE] if has_notes or self.other or self.k is not None else []
-        names = [*map(str, by), name, "low", "high", *noted]
-        if len(set(names)) < len(names):
-            raise InvalidQuestionError(
-                "a column has the name of a column of the result",
-                hint="rename it; counts by value have the columns count, low, high, note",
-            )
-        return names
-
     def plan(self, terms: Terms, by: By, keys: PublicKeys | None, name: str = "count") -> Plan:
         """Return the plan of counts called `name`; the last group column is the value."""
         form = "value counts" if self.k is None else f"top {self.k}"
@@ -73,7 +62,13 @@ class Frequencies(Question):
         counted = Count() if self.k is None else Count(self.column)
         plan = plan_statistics({"count": counted}, terms, by, keys, form=form)
         has_notes = plan.search is not None
-        names = tuple(self.names(by, name, has_notes=has_notes))
+        noted = [NOTE] if has_notes or self.other or self.k is not None else []
+        names = (*map(str, by), name, "low", "high", *noted)
+        if len(set(names)) < len(names):
+            raise InvalidQuestionError(
+                "a column has the name of a column of the result",
+                hint="rename it; counts by value have the columns count, low, high, note",
+            )
         return FrequencyPlan.of_plan(plan, names=names, k=self.k, notes_limits=has_notes)
 
 

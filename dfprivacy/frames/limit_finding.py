@@ -256,7 +256,11 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
     number_of_rows, squares = _row_sums(rows.units, counts, units)
     evenness = number_of_rows**2 / np.maximum(squares * groups, 1)
     by_groups = _histogram_with_means(_bins(groups), evenness)
-    return Sizes(by_size, by_groups, _count_groups(table) if secret else 1)
+    number = 1
+    if secret:  # groups that are left where each unit keeps one: a unit moves their number by 1
+        is_first = mark_first_groups(rows.units, rows.places, rows.groups, 1)
+        number = int(np.count_nonzero(np.bincount(rows.groups[is_first])))
+    return Sizes(by_size, by_groups, number)
 
 
 def _histogram_with_means(bins: Integers, means: Floats) -> Integers:
@@ -294,13 +298,6 @@ def _row_sums(units: Integers, sizes: Integers, number: int) -> tuple[Floats, Fl
     capped = np.minimum(sizes, LARGEST_LIMIT).astype(np.float64)
     total, squares = (np.bincount(units, capped**power, number) for power in (1, 2))
     return total.astype(np.float64), squares.astype(np.float64)
-
-
-def _count_groups(table: UnitTable) -> int:
-    """Return how many groups are left where each unit keeps one: a unit moves it by 1."""
-    rows = table.rows
-    is_first = mark_first_groups(rows.units, rows.places, rows.groups, 1)
-    return int(np.count_nonzero(np.bincount(rows.groups[is_first])))
 
 
 def _bins(sizes: Integers) -> Integers:
@@ -540,14 +537,9 @@ def estimate_errors(
         extra = np.maximum(unseen - _HIDDEN * hidden, 0), doubt
         rooms = _rooms_of_mean(sizes, shift, extra, half / math.sqrt(2) / rows)
         rooms *= _bounds(part).width * (not is_grouped or groups.delta is None)
-    columns = zip(limits, counted, silent, *rooms, strict=True)
+    columns = zip(limits, counted, silent, *rooms.tolist(), strict=True)
     return errors, [
-        Lost(
-            share.text,
-            float(below),
-            float(above),
-            None if is_silent else note_weighted(limit, share),
-        )
+        Lost(share.text, below, above, None if is_silent else note_weighted(limit, share))
         for limit, share, is_silent, below, above in columns
     ]
 

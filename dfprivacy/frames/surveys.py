@@ -164,7 +164,6 @@ class LocalMethods(FrameProtocols):
         True
         """
         terms = self._terms.update(epsilon=epsilon, interval=interval)
-
         arguments: dict[str, Any] = {
             "sigma": sigma,
             "sigma_bounds": sigma_bounds,
@@ -173,8 +172,7 @@ class LocalMethods(FrameProtocols):
             "epsilon": terms.epsilon,
             "campaign": "explained" if self._explained else None,
         }
-        plan = partial(gaussian_mean, **arguments)
-        question = "local.gaussian_mean"
+        plan, question = partial(gaussian_mean, **arguments), "local.gaussian_mean"
         answer: LocalEstimate = self._answer(question, column, terms, run=simulate, plan=plan)
         return answer
 
@@ -216,7 +214,7 @@ class ShuffleMethods(FrameProtocols):
         True
         """
         terms = self._terms.update(epsilon=epsilon, delta=delta, interval=interval)
-        return self._shuffle_reports("sum", "total", column, terms, bounds=bounds)
+        return self._shuffle_reports("sum", column, terms, bounds=bounds)
 
     def mean(
         self,
@@ -229,7 +227,7 @@ class ShuffleMethods(FrameProtocols):
     ) -> Any:
         """Simulate a mean in the shuffle model: see `dfp.shuffle.mean`."""
         terms = self._terms.update(epsilon=epsilon, delta=delta, interval=interval)
-        return self._shuffle_reports("mean", "mean", column, terms, bounds=bounds)
+        return self._shuffle_reports("mean", column, terms, bounds=bounds)
 
     def quantile(
         self,
@@ -244,16 +242,13 @@ class ShuffleMethods(FrameProtocols):
         """Simulate a quantile in the shuffle model: see `dfp.shuffle.quantile`."""
         terms = self._terms.update(epsilon=epsilon, delta=delta)
         arguments = {"q": q, "bounds": bounds, "resolution": resolution}
-        return self._shuffle_reports("quantile", "quantile", column, terms, **arguments)
+        return self._shuffle_reports("quantile", column, terms, **arguments)
 
-    def _shuffle_reports(
-        self, name: str, planner: str, column: Hashable, terms: Terms, **arguments: Any
-    ) -> Any:
+    def _shuffle_reports(self, name: str, column: Hashable, terms: Terms, **arguments: Any) -> Any:
         from dfprivacy import shuffle  # noqa: PLC0415 on first use
 
-        plan = partial(
-            getattr(shuffle, planner), epsilon=terms.epsilon, delta=terms.delta, **arguments
-        )
+        planner: Any = shuffle.total if name == "sum" else getattr(shuffle, name)
+        plan = partial(planner, epsilon=terms.epsilon, delta=terms.delta, **arguments)
         delta = read_delta(terms.delta) or Fraction(0)
         return self._answer(
             f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta

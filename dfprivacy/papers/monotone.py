@@ -31,7 +31,6 @@ from dfprivacy.statistics.estimators.monotone import (
 )
 from dfprivacy.statistics.estimators.quantile import (
     LARGEST_RANK,
-    far_rows,
     find_known_rows,
     outer_rows,
 )
@@ -96,9 +95,13 @@ class InverseQuantile(Selected):
         return QuantileLength(self.q)
 
     def _rows_needed(self, loss: Epsilon | Rho) -> int:
-        """Return the number of rows below which a quantile is mostly noise."""
-        candidates = 2 * SignificantBits(SelectedPart.whole_bits).last + 1
-        return far_rows(Fraction(self.law.q), outer_rows(loss.selection(1), candidates))
+        """Return the number of rows below which a quantile is mostly noise.
+
+        Where all rows hold one value, the nearer of both ends is min(q, 1 - q) of them away; rows
+        that come or go on the other side count max(q, 1 - q).
+        """
+        candidates, q = 2 * SignificantBits(SelectedPart.whole_bits).last + 1, Fraction(self.law.q)
+        return math.ceil(max(q, 1 - q) / min(q, 1 - q) * outer_rows(loss.selection(1), candidates))
 
     def reach(self, loss: Epsilon | Rho) -> Reach:
         """Return the sizes from which on the quantile is known."""

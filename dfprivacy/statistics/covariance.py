@@ -337,7 +337,7 @@ class PairEstimator(ProductEstimator):
 
     def moments(self, vector: NoisyVector) -> Moments:
         """Return the noisy moments."""
-        sums = _floats(vector) / self.k
+        sums = vector.coordinates.astype(np.float64) / self.k
         rows = sums.sum(axis=0)
         safe = np.where(rows > 0, rows, 1.0)
 
@@ -358,7 +358,8 @@ class PairEstimator(ProductEstimator):
         moments = self.moments(vector)
         ratio = self.ratio(moments)
         weights = [self._weights(polynomial) for polynomial in (ratio.above, ratio.below)]
-        above, below = ((weight * _floats(vector)).sum(axis=0) for weight in weights)
+        sums = vector.coordinates.astype(np.float64)
+        above, below = ((weight * sums).sum(axis=0) for weight in weights)
         is_known = (below > 0) & self._spread_out(moments, math.sqrt(vector.noise.variance))
         middle = (self.smallest + self.largest) / 2
         blank = middle if math.isfinite(middle) else math.nan  # theta has no limits
@@ -389,10 +390,6 @@ class PairEstimator(ProductEstimator):
 
     def _units(self, theta: Floats) -> Floats:
         return np.asarray(self.start + self.unit * theta)
-
-
-def _floats(vector: NoisyVector) -> Floats:
-    return vector.coordinates.astype(np.float64)
 
 
 GIVEN_BOUNDS = (

@@ -51,7 +51,7 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.part import Circumstances, Forecast, Part, Reach, by_size, reaching
+from dfprivacy.statistics.part import Circumstances, Forecast, Part, by_size
 
 CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 
@@ -586,9 +586,3 @@ class MeasuredSums(Measured):
             [note and f"{column}: {note}" for note in notes] for column, notes in lines.items()
         )
         return list(map(join_notes, zip(*named, strict=True)))
-
-
-def list_shown_sizes(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:
-    """Return the sizes from which on groups of secret keys are shown."""
-    noise, divisor, terms = count_noise
-    return reaching(rule.threshold(noise, divisor, terms), noise, divisor, terms)

@@ -197,37 +197,33 @@ def find_group_bounds(
     for result in results:
         bias, below, above = clipping_biases(result, policy)
         for row, column in enumerate(result.groups.tolist()):
-            pooled_bounds = PooledBounds(
-                result.of(np.array([row])), bias[:, row], (below[row], above[row]), pooled_loss
+            bounds[column] = _fit_groups(
+                tables[column],
+                result.of(np.array([row])),
+                loss,
+                pooled_bias=bias[:, row],
+                pooled_notes=(below[row], above[row]),
+                levels_loss=pooled_loss.share(policy.levels),
+                shown_from=shown_from,
+                policy=policy,
             )
-            bounds[column] = _fit_groups(tables[column], pooled_bounds, loss, policy, shown_from)
     return bounds
-
-
-@dataclass(frozen=True, eq=False)
-class PooledBounds:
-    """The bounds of all groups of a column together, and what may lie beyond. Public.
-
-    `loss` is that of a row where all groups are counted together.
-    """
-
-    result: Found
-    bias: Floats
-    notes: tuple[str, str]
-    loss: Loss
 
 
 def _fit_groups(
     table: BinTable,
-    pooled_bounds: PooledBounds,
+    pooled: Found,
     loss: Loss,
-    policy: BoundsPolicy,
+    *,
+    pooled_bias: Floats,
+    pooled_notes: tuple[str, str],
+    levels_loss: Loss,
     shown_from: int | None,
+    policy: BoundsPolicy,
 ) -> FoundBounds:
-    """Find the bounds of each group of one column from those of all groups."""
-    pooled = pooled_bounds.result
+    """Find the bounds of each group of one column from those of all groups together."""
     distances = measure_distances(pooled, policy)
-    counts, levels_loss = distances.count(table), pooled_bounds.loss.share(policy.levels)
+    counts = distances.count(table)
     groups, clumps, unseen = _read_levels(counts, distances, levels_loss)
     inside = slice(pooled.first[0], pooled.last[0] + 1)
     rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
@@ -252,10 +248,10 @@ def _fit_groups(
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
-        pooled_bias=pooled_bounds.bias,
+        pooled_bias=pooled_bias,
         pooled_rows=rows,
     )
-    note = write_note(*pooled_bounds.notes, distances.bounds)
+    note = write_note(*pooled_notes, distances.bounds)
     outer = counts[:, distances.pooled + 2 :].astype(np.float32)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)

@@ -84,10 +84,6 @@ class RankedRows:
         """Show nothing that was counted."""
         return "RankedRows(secret)"
 
-    def totals(self) -> Integers:
-        """Return the rows of each block."""
-        return self.size
-
     def part(self, blocks: slice | Integers) -> RankedRows:
         """Return some of the blocks."""
         return self.with_ends({name: getattr(self, name)[blocks] for name in _ENDS})
@@ -526,15 +522,6 @@ def _whole_counts(rows: Integers) -> Integers:
     return np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
 
 
-def far_rows(q: Fraction, rows: int) -> int:
-    """Return how many rows a group needs so that what lies beyond it is `rows` rows off.
-
-    Where all rows hold one value, the nearer of both ends is min(q, 1 - q) of them away; rows that
-    come or go on the other side count max(q, 1 - q).
-    """
-    return math.ceil(max(q, 1 - q) / min(q, 1 - q) * rows)
-
-
 def outer_rows(law: Selection, candidates: int) -> int:
     """Return (2 / epsilon) * log(10 candidates) rows, beyond which one selection in ten errs."""
     rows = 2 * Fraction(math.log(10 * candidates)) / law.epsilon(1)
@@ -718,7 +705,7 @@ def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
     ranked = rank_rows(table)
     values, below, upto, starts = points(ranked, ranked.first, ranked.stop)
     tails = np.append(starts, len(values))[1:] - 1
-    aims = ranked.totals() - rank if side == "upper" else np.full(table.groups, rank)
+    aims = ranked.size - rank if side == "upper" else np.full(table.groups, rank)
     aims_of_points = np.repeat(aims, tails + 1 - starts)
     losses = [rank_losses(below, upto, aims_of_points), rank_losses(upto, upto, aims_of_points)]
     return build_runs(values, starts, tails, np.stack(losses, axis=1))
