@@ -166,11 +166,6 @@ class Expression:
 
     steps: tuple[Any, ...]
 
-    @classmethod
-    def of(cls, sign: str, left: Sequence[Any], right: Sequence[Any]) -> Expression:
-        """Return the operation of two computations."""
-        return cls((*left, *right, sign))
-
     def value(self, left: float, right: float) -> float:
         """Return the result of the last operation."""
         sides = (Range(side, side, side) for side in (left, right))

@@ -240,18 +240,15 @@ class Description:
         """The questions about all rows: the number of rows, then `place_role` for each column."""
         questions: dict[str, Statistic] = {ROWS: Count()}
         for index, (column, kind) in enumerate(self.columns.items()):
-            for role, question in self._list_questions(column, kind).items():
+            roles: dict[str, Statistic] = {"count": Count(column)}
+            if kind in {INTEGER, NUMBER}:
+                roles |= {"mean": Mean(column), "std": StandardDeviation(column)}
+            if kind == BOOLEAN:
+                roles["mean"] = Share(column)
+            if kind in {INTEGER, NUMBER, *MOMENTS}:
+                roles["quantiles"] = Quantiles(column, self.quantiles)
+            for role, question in roles.items():
                 questions[f"{index}_{role}"] = question.complete(self.terms.bounds)
-        return questions
-
-    def _list_questions(self, column: Hashable, kind: str) -> dict[str, Statistic]:
-        questions: dict[str, Statistic] = {"count": Count(column)}
-        if kind in {INTEGER, NUMBER}:
-            questions |= {"mean": Mean(column), "std": StandardDeviation(column)}
-        if kind == BOOLEAN:
-            questions["mean"] = Share(column)
-        if kind in {INTEGER, NUMBER, *MOMENTS}:
-            questions["quantiles"] = Quantiles(column, self.quantiles)
         return questions
 
     @cached_property

@@ -288,7 +288,8 @@ def _compute(sign: str, left: Any, right: Any) -> Any:
     sides = (left, right)
     if not all(isinstance(side, Real) for side in sides):
         return NotImplemented
-    law = Expression.of(sign, *(getattr(side, "steps", (float(side),)) for side in sides))
+    operands = (step for side in sides for step in getattr(side, "steps", (float(side),)))
+    law = Expression((*operands, sign))
     value = law.value(*map(float, sides))
     estimates = [step for step in law.steps if isinstance(step, Estimate)]
     if any(estimate._law is None for estimate in estimates):  # noqa: SLF001 of this module

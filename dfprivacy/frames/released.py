@@ -61,13 +61,13 @@ def released(frame: Any) -> Released:
             hint="read it off the answer: answer.epsilon, answer.low, answer.note",
         )
     origin = find_origin(frame)
-    if origin is not None and origin.wide is not None:
-        return Released(frame, None, origin)
     if origin is None:
         raise InvalidQuestionError(
             f"this {type(frame).__name__} is not a release, or was changed since",
             hint="pass the frame as it was released",
         )
+    if origin.wide is not None:
+        return Released(frame, None, origin)
     return Released(frame, run_guarded(lambda: convert_released(frame)), origin)
 
 
@@ -107,9 +107,7 @@ class Released:
         in all other keys are compared with each other, in the order of the frame. `against` is the
         key that was subtracted. Of a first row nothing is known.
         """
-        return self._compare_answers(
-            (difference, 0.0), DIFFERENCE, base, along, self._origin.shares
-        )
+        return self._compare_answers(difference, DIFFERENCE, base, along, self._origin.shares)
 
     def change(self, base: Any = None, *, along: str | None = None) -> Any:
         """Return how much each answer has grown since the row before, as a part of that: 0.05.
@@ -117,7 +115,7 @@ class Released:
         Over time it is this period over the last that is there, whose key is `against`: a period
         that is missing is passed over. Otherwise as `diff`.
         """
-        return self._compare_answers((change, 0.0), "change of", base, along, None)
+        return self._compare_answers(change, "change of", base, along, None)
 
     def ratio_to(self, base: Any, *, along: str | None = None) -> Any:
         """Return each answer as a part of the total, or as a ratio to the group `base`.
@@ -129,7 +127,7 @@ class Released:
         """
         if not (isinstance(base, str) and base == TOTAL):
             group = math.nan if base is None else base  # None is the row before elsewhere
-            return self._compare_answers((divide_ranges, 1.0), "ratio of", group, along, ())
+            return self._compare_answers(divide_ranges, "ratio of", group, along, ())
         answers_long = self._long()
         adds_up = [name for name in answers_long.answers if name in answers_long.origin.adds_up]
         if not adds_up:
@@ -144,20 +142,17 @@ class Released:
 
     def _compare_answers(
         self,
-        comparison: tuple[Callable[..., Range], float],
+        compare: Callable[..., Range],
         text: str,
         base: Any,
         along: str | None,
         shares: Collection[str] | None,
     ) -> Any:
-        """Return answers compared; a comparison has a result for an answer with itself.
-
-        `shares` are the answers that come out as parts, None for all.
-        """
-        compare, itself = comparison
+        """Return answers compared; `shares` are those that come out as parts, None for all."""
         answers_long = self._long()
         key = answers_long.key(along)
         before = answers_long.rows_before(key) if base is None else answers_long.of_key(key, base)
+        itself = 1.0 if compare is divide_ranges else 0.0  # of an answer compared with itself
         unchanged, is_independent = Range(itself, itself, itself), answers_long.origin.independent
         compared: dict[str, list[Range]] = {name: [] for name in answers_long.answers}
         for name, ranges in answers_long.answers.items():

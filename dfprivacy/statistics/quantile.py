@@ -482,10 +482,6 @@ class QuantilePart(ColumnPart):
         question = self.question
         return (question.column, question.bounds, question.step, question.tells_interval)
 
-    def join_part(self, other: QuantilePart) -> QuantilePart:
-        """Return the part that answers the questions of another one too."""
-        return replace(self, also=(*self.also, *other.questions.items()))
-
     def binning(self) -> SignificantBits:
         """Return how its table counts a column: as finely as the steps, where there are some."""
         steps = self.steps

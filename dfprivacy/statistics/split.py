@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -90,8 +90,10 @@ def split(
             raise not_sampled_error(question)
         part = question.part(name, grouped=grouped)
         if isinstance(part, QuantilePart):
-            first = ranks.get(part.answer_key)
-            ranks[part.answer_key] = first.join_part(part) if first else part
+            first = ranks.setdefault(part.answer_key, part)
+            if first is not part:
+                also = (*first.also, *part.questions.items())
+                ranks[part.answer_key] = replace(first, also=also)
         else:
             single.append(part)
     read = population_vectors if sampled else None

@@ -211,26 +211,21 @@ def _arrow_source(
 
     def read() -> Iterator[Block]:
         buffers = Buffers()
-        for batch in batches():
-            for first in range(0, batch.num_rows, step):
-                yield _arrow_block(batch.slice(first, step), question, dimension, buffers)
+        for whole_batch in batches():
+            names = whole_batch.schema.names[:first_value]
+            for first in range(0, whole_batch.num_rows, step):
+                batch = whole_batch.slice(first, step)
+                keys = pa.table({name: batch.column(i) for i, name in enumerate(names)})
+                columns = batch.columns[first_value:]
+                if question.universe is not None:
+                    yield _block_of_items(columns[0], dimension, keys)
+                elif question.is_wide:
+                    yield _block_of_matrix(_matrix_of_columns(columns, buffers), question, keys)
+                else:
+                    yield _block_of_matrix(_matrix_of_lists(columns[0], dimension), question, keys)
 
     keys = pa.schema(list(schema)[:first_value])
     return VectorSource(dimension, keys, read, adopted.listed_keys, adopted.wrap, adopted.close)
-
-
-def _arrow_block(
-    batch: pa.RecordBatch, question: MeanVector, dimension: int, buffers: Buffers
-) -> Block:
-    """Return the block of a batch: first the keys, then the columns of the vectors."""
-    names, first = batch.schema.names, batch.num_columns - len(question.labels)
-    keys = pa.table({name: batch.column(index) for index, name in enumerate(names[:first])})
-    columns = batch.columns[first:]
-    if question.universe is not None:
-        return _block_of_items(columns[0], dimension, keys)
-    if question.is_wide:
-        return _block_of_matrix(_matrix_of_columns(columns, buffers), question, keys)
-    return _block_of_matrix(_matrix_of_lists(columns[0], dimension), question, keys)
 
 
 def _block_of_matrix(matrix: Floats, question: MeanVector, keys: pa.Table) -> Block:

@@ -94,9 +94,6 @@ def _offline(kind: Any) -> Any:
     return class_
 
 
-_ENDINGS = {".png", ".svg", ".html"}
-
-
 _AROUND = {_INK: "currentColor", _GREY: "currentColor", _GRID: "#80808059"}
 """Colors of a chart in a page that can be light or dark."""
 
@@ -314,9 +311,10 @@ def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any
     """
     alt = _library("altair")
     widths = [bar["upper"] - bar["lower"] for bar in values]
+    heights = ("count", "low", "high")
     is_even = not widths or math.isclose(min(widths), max(widths), rel_tol=1e-6)
     values = [
-        {**bar, **{f"{end}_height": bar[end] / (1 if is_even else width) for end in _HEIGHTS}}
+        {**bar, **{f"{end}_height": bar[end] / (1 if is_even else width) for end in heights}}
         for bar, width in zip(values, widths, strict=True)
     ]
     x = {"title": title, "scale": {"zero": False, "nice": False}}
@@ -336,8 +334,6 @@ def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any
     facet = alt.Facet("group:N", sort=list(groups), header=alt.Header(title=None))
     return panel.properties(width=190, height=130).facet(facet, columns=3)
 
-
-_HEIGHTS = ("count", "low", "high")
 
 Line = Sequence[tuple[float | str, Dot]]
 """Dots in their order behind their places on an axis: numbers, or times as ISO 8601 texts."""
@@ -412,7 +408,7 @@ def vector_chart(
 def write_chart(chart: Any, target: Path) -> Path:
     """Write a chart to a file that ends in .png, .svg or .html, and return its path."""
     ending = target.suffix.lower()
-    if ending not in _ENDINGS:
+    if ending not in {".png", ".svg", ".html"}:
         raise PictureError(
             f"a chart can't be written to a file that ends in {target.suffix!r}",
             hint="name a file that ends in .png, .svg or .html",

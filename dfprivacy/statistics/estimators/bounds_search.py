@@ -677,7 +677,11 @@ def clipping_bias(
     The next doubling has a noisy count. Further out rows are taken to fall at least as fast as
     anywhere on the way from the middle to the end. A note is empty where that can be relied on.
     """
-    (heights, edges), bounds, reach = _upwards(result, side)
+    heights, edges, reach = result.look.heights, result.look.edges, result.reach
+    bounds = np.stack([result.first, result.last])
+    if side < 0:  # mirrored: what is below the bounds lies above them then
+        heights, edges, reach = heights[:, ::-1], -edges[:, ::-1], -reach[::-1]
+        bounds = heights.shape[1] - 1 - bounds[::-1]
     first, last = bounds
     (groups, bins), variance = heights.shape, result.look.variance
     at, places, scale = np.arange(groups), np.arange(bins), result.look.scale[:, None]
@@ -758,15 +762,6 @@ def _plausible(rows: Floats, distances: Floats) -> Floats:
     """Return sums of the distances of each group's rows that independent rows rarely exceed."""
     squares = np.minimum((rows * distances**2).sum(axis=1), 1e300)
     return np.asarray((rows * distances).sum(axis=1) + 1.65 * np.sqrt(squares))
-
-
-def _upwards(result: Found, side: int) -> tuple[tuple[Floats, Floats], Integers, Floats]:
-    """Return heights and edges, bounds and reach; mirrored, for what is below the bounds."""
-    (heights, edges), bounds = (result.look.heights, result.look.edges), [result.first, result.last]
-    if side > 0:
-        return (heights, edges), np.stack(bounds), result.reach
-    last = heights.shape[1] - 1
-    return (heights[:, ::-1], -edges[:, ::-1]), last - np.stack(bounds[::-1]), -result.reach[::-1]
 
 
 def _read_fall(
