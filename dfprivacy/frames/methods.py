@@ -9,8 +9,7 @@ from dfprivacy.frames.crosstabs import Crosstab, Pivot
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.frequencies import Mode, Top, ValueCounts
 from dfprivacy.frames.lookup import Registered, of_column, several_of_column
-from dfprivacy.statistics.bounds import PrivateBounds
-from dfprivacy.statistics.center import Center
+from dfprivacy.statistics.bounds import Center, PrivateBounds
 from dfprivacy.statistics.count import Count, NUnique, Share
 from dfprivacy.statistics.covariance import (
     Correlation,

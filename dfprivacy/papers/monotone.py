@@ -23,7 +23,7 @@ from dfprivacy.noise.race import Runs
 from dfprivacy.papers.subset_optimal import FAILURE, outer_bins
 from dfprivacy.release.answers import Column, Counted
 from dfprivacy.statistics.base import argument
-from dfprivacy.statistics.center import POWER_DOC, Selected, SelectedPart
+from dfprivacy.statistics.bounds import POWER_DOC, Selected, SelectedPart
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,
     mechanism_for,

@@ -11,8 +11,7 @@ from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.mean import Mean, Sum  # isort: skip
 from dfprivacy.statistics.variance import StandardDeviation, Variance  # isort: skip
 from dfprivacy.statistics.quantile import Max, Median, Min, Quantile, Quantiles  # isort: skip
-from dfprivacy.statistics.center import Center  # isort: skip
-from dfprivacy.statistics.bounds import PrivateBounds  # isort: skip
+from dfprivacy.statistics.bounds import Center, PrivateBounds  # isort: skip
 from dfprivacy.statistics.covariance import (  # isort: skip
     Correlation,
     Covariance,
