@@ -46,8 +46,13 @@ from dfprivacy.statistics.estimators.vector_means import (
     RecenteredMean,
     ShiftedMean,
 )
-from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepare_block
+from dfprivacy.statistics.mean_vector import (
+    MeanVector,
+    VectorSource,
+    by_group,
+    open_source,
+    prepare_block,
+)
 
 
 @boundary

@@ -8,7 +8,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import histograms
-from dfprivacy.statistics import vector_source
+from dfprivacy.statistics import mean_vector
 from tests.frame_types import make_database
 from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, run_question
 from tests.products import take_turns
@@ -31,9 +31,9 @@ def _small_blocks(monkeypatch):
     """Count a few rows at a time."""
     monkeypatch.setattr(histograms, "_BATCH_ROWS", ROWS)
     monkeypatch.setattr(histograms, "_SORTED_ROWS", ROWS)
-    monkeypatch.setattr(vector_source, "_FETCHED", ROWS)
-    monkeypatch.setattr(vector_source, "_block_rows", lambda dimension: ROWS)
-    monkeypatch.setattr(vector_source, "_count_matrix_rows", lambda dimension: ROWS)
+    monkeypatch.setattr(mean_vector, "_FETCHED", ROWS)
+    monkeypatch.setattr(mean_vector, "_block_rows", lambda dimension: ROWS)
+    monkeypatch.setattr(mean_vector, "_count_matrix_rows", lambda dimension: ROWS)
 
 
 @pytest.fixture(scope="module")

@@ -208,7 +208,7 @@ REVIEWED = {
     "server/listener.py Client._answer": "the client reads its code, message and hint",
     "server/workers.py _run_worker": "the server reads them, and no row is in them",
     "statements/interface.py Result._repr_html_": "the notebook shows the plain repr",
-    "statistics/vector_source.py _vector": "a cell that is no vector is missing",
+    "statistics/mean_vector.py _vector": "a cell that is no vector is missing",
 }
 """Why an error of any kind may end here."""
 
