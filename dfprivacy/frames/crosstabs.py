@@ -384,7 +384,14 @@ def _round_cells(cells: Floats) -> Floats:
 def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) -> Any:
     """Return a table shaped as it is read, in the frame type of the data."""
     rows, columns = (_Axis.of(wide, axis) for axis in (0, 1))
-    cells = _cells(wide.table, rows, columns, wide.titles)
+    values = [np.asarray(floats_in(wide.table, title)) for title in wide.titles]
+    numbers = np.full((len(rows.keys), len(columns.keys)), np.nan)
+    numbers[rows.numbers, columns.numbers] = values[0]
+    cells = Cells(numbers)
+    if len(values) > 1:
+        _, by_row, by_column, grand_totals = values
+        grand = float(grand_totals[0]) if len(grand_totals) else math.nan
+        cells = Cells(numbers, by_row[rows.first], by_column[columns.first], grand)
     kinds = [wide.table.schema.field(title).type for title in wide.titles]
     integers = rounded or not any(map(pa.types.is_floating, kinds))
     read = cells.read(rounded=rounded, nonnegative=nonnegative)
@@ -457,18 +464,6 @@ def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
     except TypeError:
         order = sorted(there, key=lambda row: mark_value(keys[row]))
     return np.array([*order, *np.flatnonzero(missing)], np.int64)
-
-
-def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) -> Cells:
-    """Return the numbers of a released table by row and column."""
-    values = [np.asarray(floats_in(table, title)) for title in titles]
-    cells = np.full((len(rows.keys), len(columns.keys)), np.nan)
-    cells[rows.numbers, columns.numbers] = values[0]
-    if len(titles) == 1:
-        return Cells(cells)
-    _, by_row, by_column, grand_totals = values
-    grand = float(grand_totals[0]) if len(grand_totals) else math.nan
-    return Cells(cells, by_row[rows.first], by_column[columns.first], grand)
 
 
 def _frame_numbers(

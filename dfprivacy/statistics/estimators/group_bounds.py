@@ -26,7 +26,6 @@ from dfprivacy.statistics.estimators.bounds_search import (
     POLICY,
     SLOWEST_FALL,
     UNITS,
-    BoundsPolicy,
     Found,
     FoundBounds,
     Loss,
@@ -112,7 +111,7 @@ class Distances:
         return move_ends(lower, upper)
 
 
-def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
+def measure_distances(pooled: Found) -> Distances:
     """Return the distances by which groups are counted, from what the pooled search has found."""
     ruler, (heights,) = pooled.look.ruler, pooled.look.heights
     starts = ruler.starts.reshape(-1)  # of one group
@@ -125,7 +124,7 @@ def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
     middle, edges = doubling.middle, doubling.edges
     lower, upper = edges[middle::-1], edges[middle + 1 :]
     signed = np.searchsorted(doubling.starts, starts[:-1], "right") - 1 - middle
-    rows = np.where(heights > policy.join, heights, 0.0)
+    rows = np.where(heights > POLICY.join, heights, 0.0)
     rows[: pooled.first[0]] = rows[pooled.last[0] + 1 :] = 0.0
     sides = [np.where(signed < 0, rows, 0.0), np.where(signed >= 0, rows, 0.0)]
     heights = np.stack([np.bincount(np.abs(signed), side, len(lower)) for side in sides])
@@ -160,7 +159,6 @@ def find_group_bounds(
     recounts: Sequence[Recount] = (),
     *,
     shown_from: int | None = None,
-    policy: BoundsPolicy = POLICY,
 ) -> list[FoundBounds]:
     """Find the bounds of each group of some columns from pooled bounds and its own noisy counts.
 
@@ -186,16 +184,16 @@ def find_group_bounds(
 
     adds_squares = len(tables[0].moments) > 1
     again = PooledCounts(count_finely, None if adds_squares else count_about) if recounts else None
-    columns, share = np.arange(len(tables)), pooled_loss.share(policy.pool)
+    columns, share = np.arange(len(tables)), pooled_loss.share(POLICY.pool)
     pooled = stack([in_one(table) for table in tables], columns, len(tables))
-    results, zeros = search(pooled, columns, share, policy, pooled_counts=again)
-    looks = policy.pool * sum(policy.looks, Fraction(0))
+    results, zeros = search(pooled, columns, share, POLICY, pooled_counts=again)
+    looks = POLICY.pool * sum(POLICY.looks, Fraction(0))
     left = 1 - Fraction(math.ceil(looks * UNITS), UNITS)
     bounds = [FoundBounds.unknown(table, left) for table in tables]
     for column in zeros.tolist():
         bounds[column].zeros[:] = True
     for result in results:
-        bias, below, above = clipping_biases(result, policy)
+        bias, below, above = clipping_biases(result, POLICY)
         for row, column in enumerate(result.groups.tolist()):
             bounds[column] = _fit_groups(
                 tables[column],
@@ -203,9 +201,8 @@ def find_group_bounds(
                 loss,
                 pooled_bias=bias[:, row],
                 pooled_notes=(below[row], above[row]),
-                levels_loss=pooled_loss.share(policy.levels),
+                levels_loss=pooled_loss.share(POLICY.levels),
                 shown_from=shown_from,
-                policy=policy,
             )
     return bounds
 
@@ -219,10 +216,9 @@ def _fit_groups(
     pooled_notes: tuple[str, str],
     levels_loss: Loss,
     shown_from: int | None,
-    policy: BoundsPolicy,
 ) -> FoundBounds:
     """Find the bounds of each group of one column from those of all groups together."""
-    distances = measure_distances(pooled, policy)
+    distances = measure_distances(pooled)
     counts = distances.count(table)
     groups, clumps, unseen = _read_levels(counts, distances, levels_loss)
     inside = slice(pooled.first[0], pooled.last[0] + 1)
@@ -232,15 +228,14 @@ def _fit_groups(
         mean_size = max(rows, 1.0) / groups
     else:
         mean_size = max(rows / groups, shown_from, 1.0)
-    relative = policy.group_size * find_scale(loss.noise(1, 1)) / mean_size
-    share_of_groups = float(policy.groups) * min(max(relative**0.5, 0.25), 1.0)
+    relative = POLICY.group_size * find_scale(loss.noise(1, 1)) / mean_size
+    share_of_groups = float(POLICY.groups) * min(max(relative**0.5, 0.25), 1.0)
     own_share = Fraction(int(round_share(np.array(share_of_groups))), UNITS)
-    used = policy.pool * Fraction(UNITS - int(pooled.left[0]), UNITS) + policy.levels + own_share
+    used = POLICY.pool * Fraction(UNITS - int(pooled.left[0]), UNITS) + POLICY.levels + own_share
     bounds = FoundBounds.unknown(table, 1 - Fraction(math.ceil(used * UNITS), UNITS))
     noise = loss.share(own_share).noise(1, 1)
     reader = ReachReader(
         distances=distances,
-        policy=policy,
         scale=find_scale(noise),
         laplace=is_laplace(noise),
         answer_scale=find_scale(loss.share(1 - used).noise(1, 1)),
@@ -294,7 +289,6 @@ class ReachReader:
     """Public facts by which the noisy counts of a group choose its reach."""
 
     distances: Distances
-    policy: BoundsPolicy
     scale: float
     laplace: bool
     answer_scale: float
@@ -378,16 +372,16 @@ class ReachReader:
 
     def _extend(self, heights: Floats, reach: Integers) -> Integers:
         """Join distances outwards that are taller than the width they add is worth."""
-        policy, size = self.policy, heights.shape[1] - 1
+        size = heights.shape[1] - 1
         wider = np.arange(size)
-        need = policy.join + 2 + policy.doubling * (wider + np.maximum(wider - 2, 0))
+        need = POLICY.join + 2 + POLICY.doubling * (wider + np.maximum(wider - 2, 0))
         before = np.cumsum(np.pad(heights, ((0, 0), (1, 0))), axis=1)
         for distance in range(1, size):
             gap = distance - reach
             for window in (1, 2, 4):
                 if window > distance:
                     break
-                sure = exact_height(window, policy.absurd * 1e-4, laplace=self.laplace)
+                sure = exact_height(window, POLICY.absurd * 1e-4, laplace=self.laplace)
                 tall = np.minimum(window_height(need, window, laplace=self.laplace), sure)
                 total = before[:, distance + 1] - before[:, distance + 1 - window]
                 joins = (gap >= window) & (total >= tall[np.maximum(gap, 0)])
@@ -408,14 +402,14 @@ class ReachReader:
         falls from the next distance on. Those that reach the pooled bounds by their own rows may
         have all that the pooled rows have beyond.
         """
-        (reach, alone), policy, gaps = reached, self.policy, self.distances.gaps
+        (reach, alone), gaps = reached, self.distances.gaps
         size, places = self.distances.pooled + 1, np.arange(gaps.shape[1])
         at = np.minimum(reach, size - 1)
-        doubt = policy.careful * np.sqrt(self.variance * (size - 1 - at))
+        doubt = POLICY.careful * np.sqrt(self.variance * (size - 1 - at))
         outside = np.maximum(np.take_along_axis(seen, at[:, None], 1)[:, 0], 0.0) + doubt
         outside *= self.scale * self.is_clumped[at]
         following = heights[np.arange(len(heights)), np.minimum(reach + 1, heights.shape[1] - 1)]
-        unseen = np.maximum(following, 0.0) + policy.careful * math.sqrt(self.variance)
+        unseen = np.maximum(following, 0.0) + POLICY.careful * math.sqrt(self.variance)
         falls = np.triu(SLOWEST_FALL ** np.maximum(places - places[:, None] - 1, 0), 1)
         falls[: size - 1, size:] = 0.0
         biases = []
