@@ -99,22 +99,16 @@ def build_part(question: Statistic) -> Any:
     return question.part(question.kind, grouped=False)
 
 
-def sql_names(statistic: type[Statistic]) -> tuple[str, ...]:
-    """Return the names of a statistic's SQL function.
-
-    >>> from dfprivacy.statistics import Mean
-    >>> sql_names(Mean)
-    ('dp_mean', 'dp_avg')
-    """
-    return tuple(f"dp_{name}" for name in (statistic.kind, *statistic.sql_aliases))
-
-
 def functions() -> dict[str, type[Statistic]]:
-    """Return every statistic that SQL knows, by the names of its function."""
+    """Return every statistic that SQL knows, by the names of its function.
+
+    >>> [name for name, statistic in functions().items() if statistic.kind == "mean"]
+    ['dp_mean', 'dp_avg']
+    """
     return {
-        name: statistic
+        f"dp_{name}": statistic
         for statistic in STATISTICS.values()
-        for name in sql_names(statistic)
+        for name in (statistic.kind, *statistic.sql_aliases)
         if list_forms(statistic)
     }
 
