@@ -412,7 +412,7 @@ _MIDNIGHT = " 00:00:00"
 
 @dataclass(frozen=True)
 class _Axis:
-    """The keys of rows or columns: of each cell its number, and of each number its key."""
+    """The `keys` of rows or columns, the number of each cell's key, and the first cell of each."""
 
     name: str
     numbers: npt.NDArray[np.int64]

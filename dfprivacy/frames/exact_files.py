@@ -369,7 +369,7 @@ def _question(name: str, question: Statistic) -> JSON:
 
 
 def _plain(value: Any) -> Any:
-    """Return an argument as JSON has it; of dates, times and durations it is said that they are."""
+    """Return an argument as JSON; dates, times and durations are marked as `moments`."""
     values = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(entry, Moment) for entry in values):
         return plain(value)
@@ -496,9 +496,9 @@ class StatisticsFile:
         return table
 
     def _read(self, tables: Sequence[pa.Schema]) -> tuple[bytes, list[pa.Table]]:
-        """Read columns of the first tables from the file, if its header is still the known one.
+        """Return the digest of all tables as it was written, and columns of the first tables.
 
-        The digest is that of all tables, as it was written.
+        A file is refused whose header has changed since it was opened.
         """
         digest = b""
         read_tables: list[pa.Table] = []
@@ -526,7 +526,7 @@ def open_file(path: Path) -> StatisticsFile:
 
 @contextmanager
 def _open_once(path: Path) -> Iterator[tuple[Any, Header]]:
-    """Open a file, once: its header and its tables are those of one file."""
+    """Open a file and read its header, so that what is read next is from the same file."""
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
     if not path.is_file():

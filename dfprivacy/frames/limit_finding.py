@@ -684,7 +684,7 @@ def _adds_up(part: Any) -> bool:
 
 
 def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) -> Floats:
-    """Return by how much fewer rows there are than bounds are found from; 0 for enough.
+    """Return the factor by which rows are too few to find bounds; 0 where they are enough.
 
     `rows` are those that count, over the limit. A third of them is taken to be in one octave.
     """

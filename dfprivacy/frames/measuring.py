@@ -57,7 +57,7 @@ def measure(
     adopted, measured = read(frame, columns, lambda opened: _run_passes(parts, opened))
 
     def measure_again(part: Any) -> Any:
-        """Measure another part, for what an answer has to know first."""
+        """Measure another part of the same frame, which an answer asks for while it draws."""
         query = part.query
         if query is not None and (counted := adopted.counted.get(query.column)) is not None:
             return part.read_measurement(run_guarded(lambda: counted.count(query)))
@@ -72,7 +72,7 @@ def measure(
 
 
 def _in_same_groups(measured: list[Measured], parts: Sequence[Part]) -> list[Measured]:
-    """Return measurements of the groups that are counted: a frame can have others in each pass."""
+    """Return measurements of the groups that the counting part saw: a pass may see others."""
     keys = measured[index_of_counting_part(parts)].keys
     return [exact.of_groups(keys) for exact in measured]
 

@@ -126,8 +126,8 @@ class Wide:
     """The long form of a table of two group columns.
 
     `long` has one row a cell, in the caller's frame type; `titles` are its columns of cells and,
-    with totals, those of rows, columns and all. `shown` is what the frame shows that it was shaped
-    into.
+    with totals, those of rows, columns and all. `shown` has the texts and numbers of the wide
+    frame.
     """
 
     long: Any

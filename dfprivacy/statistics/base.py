@@ -334,7 +334,7 @@ class Statistic(Question):
         return self.has_interval
 
     def with_ends(self, *, interval: bool) -> Self:
-        """Return the question as it is asked where an interval and a note are shown, or not.
+        """Return the question for a caller that shows an interval and a note, or neither.
 
         What is not shown costs nothing.
         """

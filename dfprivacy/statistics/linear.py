@@ -316,7 +316,7 @@ def plan_vectors(
 def _carrier(
     name: str, questions: Mapping[str, LinearStatistic], linears: Mapping[str, Linear]
 ) -> str:
-    """Return the one of some questions about the same column that brings this answer with it."""
+    """Return the name of the question whose sums answer this one too; its own if there is none."""
     for other, carrying in questions.items():
         differs = other != name and linears[other] != linears[name]
         if differs and carrying.estimator_for(questions[name], linears[other]) is not None:

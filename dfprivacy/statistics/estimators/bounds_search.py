@@ -331,7 +331,7 @@ def extend(look: Look, first: Integers, last: Integers, policy: BoundsPolicy) ->
 
 
 def _sums_on_the_way_out(heights: Floats) -> Floats:
-    """Return sums of a few bins up to each bin, from above and from below."""
+    """Return the sums of the windows that end at each bin, from above and from below."""
     windows = np.full((len(_WINDOWS), 2, *heights.shape), -np.inf)
     for both, size in zip(windows, _WINDOWS, strict=True):
         if size <= heights.shape[1]:
@@ -627,7 +627,7 @@ def _select_centers(
     pair: Integers,
     paid: tuple[Loss, Integers],
 ) -> Integers:
-    """Select the middle row of each group among the bins of two dyadic bins, as it lies there."""
+    """Select the median of each group among the bins of the table within two dyadic bins."""
     assert isinstance(table.binning, Octaves)  # noqa: S101 what a search reads
     fine, is_below = 1 << (table.binning.bits - 1), pair[0] < 0
     low = np.where(is_below, pair[0] * fine, (pair[0] - 1) * fine + 1)
