@@ -7,7 +7,7 @@ the first random byte, and what can be refused is refused by declared types befo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -319,7 +319,18 @@ def plan_vector(
             "a ledger counts what adding or removing a row reveals, and replace protects less",
             hint="ask with neighbors='add-remove', or without a ledger",
         )
-    return VectorPlan.of_plan(plan, names=tuple(vector_names(by, question)) if by else ())
+    names: tuple[str, ...] = ()
+    if by:
+        answers = [question.name, "low", "high"]
+        if question.is_wide:
+            answers = list(map(str, question.labels))
+        names = (*map(str, by), *answers, "count")
+    if len(set(names)) < len(names):
+        raise InvalidQuestionError(
+            "two columns of the result would have the same name",
+            hint="rename the group column, or a coordinate that is called count, low or high",
+        )
+    return VectorPlan.of_plan(plan, names=names)
 
 
 @release_plan.register
@@ -383,20 +394,6 @@ def _group_means(source: VectorSource, exact: Statistics, plan: VectorPlan) -> p
         means_found = run_estimators(source, question, passes, keys)
         means += [means_found[number] for number in range(len(part_of_rows))]
     return _table(shown_keys, means, question, plan.names, plan.level)
-
-
-def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:
-    """Return the columns of means of vectors by group."""
-    answers = (
-        [str(c) for c in question.labels] if question.is_wide else [question.name, "low", "high"]
-    )
-    names = [*map(str, by), *answers, "count"]
-    if len(set(names)) < len(names):
-        raise InvalidQuestionError(
-            "two columns of the result would have the same name",
-            hint="rename the group column, or a coordinate that is called count, low or high",
-        )
-    return names
 
 
 def _table(
