@@ -66,9 +66,8 @@ def released(frame: Any) -> Released:
             f"this {type(frame).__name__} is not a release, or was changed since",
             hint="pass the frame as it was released",
         )
-    if origin.wide is not None:
-        return Released(frame, None, origin)
-    return Released(frame, run_guarded(lambda: convert_released(frame)), origin)
+    table = None if origin.wide else run_guarded(lambda: convert_released(frame))
+    return Released(frame, table, origin)
 
 
 @boundary
