@@ -250,7 +250,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("question", SHOWN)
 def test_a_table_that_a_ledger_has_remembered_says_so(memory, data, question):
-    """`dfp.show` has the word beside the cost: other rows under the same version get old answers."""
+    """`dfp.show` has the word beside the cost, as other rows under one version get old answers."""
     terms = {"ledger": memory, "dataset": "d", "version": "1"}
     pages = []
     for rows in (data, data.slice(4000)):
