@@ -230,8 +230,8 @@ def find_origin(frame: object) -> Origin | None:
         kinds, cells = zip(*hashes.values(), strict=True)
         columns = [attribute["columns"][name] for name in hashes]
         released_kinds, released_cells = zip(*columns, strict=True)
-        has_rows = set(zip(*cells, strict=True)) <= set(zip(*released_cells, strict=True))
-        if has_rows and kinds == released_kinds and frame.columns.is_unique:
+        rows, released_rows = (Counter(zip(*c, strict=True)) for c in (cells, released_cells))
+        if rows <= released_rows and kinds == released_kinds and frame.columns.is_unique:
             fields = attribute["origin"]
             names = {
                 name: tuple(fields[name])
