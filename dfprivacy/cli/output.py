@@ -169,6 +169,7 @@ _ARGUMENT = re.compile(
     r"max_rows|max_groups)=(\([^)]*\)|\{[^}]*\}|[^\s,;)]*)"
 )
 _SPELLINGS = (  # the library's words, as they are spelled on the command line
+    (r"schema=dfp\.Schema\(.*", "--schema FILE, a YAML file of unit, links and public tables"),
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
     (r"\bLedger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
     (r"ledger\.announce\('(.+?)'(, periods=\"month\")?\)", r"dfprivacy ledger announce FILE \1"),

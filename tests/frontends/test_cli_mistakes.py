@@ -19,6 +19,10 @@ MISTAKES = {
     "count flights.parquet --by month --keys=": ("'month', which is declared int64", "--keys"),
     f"count flights.parquet --by month --keys={10**20 - 1}": ("'month'", "--keys"),
     "count flights.csv --by a --by b --keys AA --explain": ("2 parts, for a, b", ""),
+    "sql 'SELECT count(*) FROM t JOIN s USING (a)' --table t=flights.csv --table s=flights.csv": (
+        "whose rows",
+        "--schema FILE, a YAML file of unit, links and public tables",
+    ),
     "count flights.csv --keys AA": ("--keys need a column", "add --by COLUMN"),
     "cov flights.csv delay month --x-bounds 0 9 --y-bounds 0 9 --within 2%": ("'cov'", "--within"),
     "bounds flights.csv delay --within 2": ("'delay' has no half-width", "or --epsilon"),
