@@ -175,6 +175,7 @@ CHANGES = {
     "rename": lambda frame: frame.rename(columns={"carrier": "airline"}),
     "another type": lambda frame: frame.astype({"carrier": object}),
     "concat": lambda frame: pd.concat([frame, frame.assign(delay=0.0)]),
+    "rows twice": lambda frame: pd.concat([frame, frame]),
     "merge": lambda frame: frame.merge(pd.DataFrame({"carrier": ["UA"], "n": [1]})),
     "protected rows": lambda frame: pd.DataFrame({"carrier": ["UA"], "delay": [4711.0]}),
     "forged": lambda frame: _with_attributes(frame.assign(delay=4711.0), {"dfprivacy": "4711"}),
@@ -197,6 +198,24 @@ def test_a_changed_release_and_protected_rows_are_refused(pandas_means, change, 
     ) as raised:
         reader(CHANGES[change](pandas_means))
     assert "4711" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["note", "delay_note"])
+def test_a_saved_table_without_notes_reads_back(pandas_means, tmp_path, name):
+    """A column of notes that is empty is no answer, of whatever type a file gives it back."""
+    path = tmp_path / "means.csv"
+    pandas_means.assign(note=np.nan).rename(columns={"note": name}).to_csv(path, index=False)
+    shown = repr(dfp.show(pd.read_csv(path), public=True))
+    assert shown.count("unknown") == 1  # the cost
+    assert "Without an answer" not in shown
+
+
+def test_answers_without_a_counterpart_are_not_said_to_lack_rows():
+    """A key that is compared with one that the other group lacks has nothing to compare with."""
+    rows = pl.DataFrame({"g": ["a"] * 600 + ["b"] * 300, "m": [1, 2] * 300 + [1] * 300})
+    counts = dfp.released(rows.dp.group_by("g", "m").count(epsilon=1, delta=1e-6))
+    shown = repr(dfp.show(counts.diff("b", along="g")))
+    assert "Without an answer, or nothing to compare with: 1." in shown
 
 
 IN_PLACE = {

@@ -210,7 +210,7 @@ def _chart_table(
             panel = band_panel(lines, title, across, legend=", ".join(of_lines), domain=domain)
         panels.append(panel)
     captions = [*_headings(origin), *groups.captions(table.num_rows, answers, order), *out]
-    captions += [*list_unanswered(missing), *_note_lines(groups.answers), *more]
+    captions += [*list_unanswered(missing, origin.compared), *_note_lines(groups.answers), *more]
     names = ", ".join(answer.name for answer in groups.answers)
     names = f"{origin.compared} {names}".strip()
     stack = "h" if series is None else "v"
@@ -285,7 +285,7 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         lambda more: _chart_table(table, origin, measured_in, more),
         columns,
         _headings(origin),
-        [*captions, *list_unanswered(unknown), *notes],
+        [*captions, *list_unanswered(unknown, origin.compared), *notes],
     )
 
 
@@ -367,7 +367,12 @@ def build_layout(table: pa.Table, origin: Origin, answer: str | None = None) -> 
             hint='ask about columns by name: mean_vector(["x", "y"], ...)',
         )
     behind = {end for name in candidates for end in ends[name] or ()}
-    numbers = [name for name in candidates if name not in behind and is_number(table, name)]
+    empty = {
+        name
+        for name in {NOTE, *(f"{name}_{NOTE}" for name in names)} & {*names}
+        if table[name].null_count == table.num_rows
+    }
+    numbers = [name for name in candidates if name not in behind | empty and is_number(table, name)]
     has_count = "count" in numbers and ends["count"] is None and len(numbers) > 1
     named = [name for name in numbers if not (has_count and name == "count")]
     chosen = [name for name in named if answer in (None, name)] or [answer or ""]

@@ -212,9 +212,13 @@ def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
     return [f"Shows {shown:,} of {rows:,} {things}{order}."] if shown < rows else []
 
 
-def list_unanswered(count: int) -> list[str]:
-    """Return the line that says how many have no answer. No line if all have one."""
-    return [f"Without an answer, because values are too few: {count:,}."] if count else []
+def list_unanswered(count: int, compared: str = "") -> list[str]:
+    """Return the line that says how many have no answer, or no result where answers are compared.
+
+    No line if all have one.
+    """
+    why = "or nothing to compare with" if compared else "because values are too few"
+    return [f"Without an answer, {why}: {count:,}."] if count else []
 
 
 def unique_texts(texts: Sequence[str]) -> list[str]:
