@@ -324,7 +324,7 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
         complete = complete if fits.all() else complete.filter(pa.array(fits))
         numbers = complete.column("value").flatten()
         if numbers.null_count:
-            present = np.asarray(numbers.is_valid()).reshape(-1, width).all(axis=1)
+            present = np.asarray(numbers.is_valid()).reshape(complete.num_rows, width).all(axis=1)
             complete = complete.filter(pa.array(present))
     rejected["malformed"] += batch.num_rows - complete.num_rows
     arrays = {}
