@@ -430,7 +430,7 @@ class ShiftedMean:
     """The mean of vectors, each shortened to a private distance from a private center.
 
     Medians cost rho/4, the threshold 3 rho/16, the sum 9 rho/16; of the last, under add-remove, a
-    hundredth of rho pays for the number of rows. Rotated coordinates are looked for within `REACH`
+    hundredth of rho pays for the number of rows. Rotated coordinates are looked for within `reach`
     times radius / sqrt(d): a rotated vector of norm `radius` has such coordinates with high
     probability, and others count as the ends. Privacy: rho-zCDP for the relation of `relation`.
     """
@@ -438,6 +438,8 @@ class ShiftedMean:
     grid: VectorGrid
     rho: Fraction
     relation: Relation
+    median_halvings: Halvings = MEDIAN_HALVINGS
+    reach: int = REACH
 
     count_share: ClassVar[Fraction] = COUNT_SHARE
 
@@ -447,8 +449,8 @@ class ShiftedMean:
         rotation = Rotation(random_signs(size), self.grid.dimension)
         turned, _ = yield from self.relation.find_medians(
             size,
-            self.grid.bits + REACH.bit_length() - 1,
-            MEDIAN_HALVINGS,
+            self.grid.bits + self.reach.bit_length() - 1,
+            self.median_halvings,
             self.rho / 4,
             rotation,
         )
@@ -457,7 +459,7 @@ class ShiftedMean:
         norms = NormCounts(shifted)
         yield norms
         rows, cost = self.relation.count_rows(rows, norms.rows, self.rho * self.count_share)
-        needed = rows_for_medians(size, sum(MEDIAN_HALVINGS), self.rho / 4, self.relation)
+        needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, self.relation)
         last = self.last(cost, rows.minimum)
         clipping = dense_clipping(self.grid, shifted, last, self.relation, needed)
         return (yield from average_clipped(norms.counts, clipping, rows, self.relation))
