@@ -43,9 +43,9 @@ class Origin:
     and `computed` those of them with NULL, which is never an answer that is missing.
     `adds_up` are the answers whose totals over groups are sums of them, `shares` those that are
     parts of a whole and are written as percentages, `amounts` those that are at least 0 but for
-    noise; `independent` says that the noise of groups is independent. `totals` are columns of
-    totals by the keys that they are for, which were `measured` or are sums of what is shown. `wide`
-    is what a table of two group columns was shaped of; `compared` says how answers were compared,
+    noise; `independent` says that the noise of groups is independent. `totals` maps the keys of
+    a total to its column; totals were `measured`, or are sums of the shown cells. `wide` holds the
+    long form of a table of two group columns; `compared` says how answers were compared,
     e.g. "change of". `unit` is the protected unit with its limits, and `shown_from` the noisy count
     from which groups of secret keys appear. `notes` are lines about the answers: limits and bounds
     found, and notes without a column.

@@ -86,7 +86,7 @@ class Sum(Bounded):
         return "the larger end of the bounds found" if found_bounds else super().unit()
 
     def percent_base(self, rows: int) -> float:
-        """Return the largest sum that so many rows can have."""
+        """Return the largest sum of a number of rows."""
         bounds = read_bounds(self.bounds)
         return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))
 

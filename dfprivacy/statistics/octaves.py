@@ -79,7 +79,7 @@ from dfprivacy.statistics.linear import (
 )
 from dfprivacy.statistics.part import Bins, Circumstances, Forecast, MeasuredTable, Reach, reaching
 
-_ANY = Bounds(-1, 1)  # bounds for queries of which only the form matters
+_ANY = Bounds(-1, 1)  # stands in for bounds that are found later: queries need none
 
 
 @dataclass(frozen=True)

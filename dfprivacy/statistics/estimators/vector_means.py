@@ -179,8 +179,8 @@ def margin(rho: Fraction) -> float:
 def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation) -> int:
     """Return the number of rows below which medians of `size` coordinates are mostly noise.
 
-    Five standard deviations of the noise, in ranks, reach half of so many rows: a search asks
-    thousands of counts, and one that runs off spoils the center.
+    Half of that number is five standard deviations of the noise in ranks. A search asks thousands
+    of counts, and a single wrong turn spoils the center.
     """
     return math.ceil(5 * relation.median_moves * math.sqrt(size * halvings / (2 * rho)))
 
